@@ -36,6 +36,7 @@ _kept = Path(os.environ["XDG_STATE_HOME"], "hushbeam", "shuffle-secret")
 _kept.parent.mkdir(mode=0o700)
 _kept.write_bytes(bytes(range(32)))
 Path(_kept.parent, "ledger-key").write_bytes(bytes(range(32, 64)))  # and that of ledgers
+Path(_kept.parent, "signing-key").write_bytes(bytes(range(64, 96)))  # and that of who publishes
 
 
 @pytest.fixture(autouse=True)

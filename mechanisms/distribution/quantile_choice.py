@@ -135,6 +135,15 @@ class QuantileChoice(InLevels):
             self.neighbours,
         )  # fmt: skip
 
+    def require_met(self, epsilon: float, delta: float) -> None:
+        """Refuse a promise of less than is drawn for: all noise follows from the own epsilon.
+
+        Raises:
+            ValueError: it is.
+        """
+        if not (self.epsilon <= epsilon and delta >= 0):
+            raise ValueError(f"ranks are drawn for epsilon {self.epsilon}, not for {epsilon}")
+
     def profile(self) -> PrivacyLoss:
         """The curve that a ledger composes: pure epsilon."""
         return PrivacyLoss.from_guarantee(self.guarantee)

@@ -7,10 +7,9 @@ two dozen other epsilons, thirty releases come to a fifth of what thirty such pr
 import math
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from mechanisms.channel import Guarantee, Mechanism
-from mechanisms.planner.search import Design
 from mechanisms.privacy.amplification import BatchAccounted, upper_laws
 from mechanisms.privacy.blanket import upper_delta
 from mechanisms.privacy.divergence import Spectrum
@@ -25,7 +24,27 @@ _LARGEST = 700.0  # e^epsilon beyond it leaves the range of doubles
 _Point = tuple[float, float]  # (epsilon, delta)
 
 
-def release_profile(design: Design[Any]) -> PrivacyLoss:
+class Released(Protocol):
+    """What a curve follows from: a `Design`, or what a statement says of one."""
+
+    @property
+    def mechanism(self) -> Any:
+        """That a unit runs."""
+
+    @property
+    def local(self) -> Guarantee:
+        """What a single report reveals."""
+
+    @property
+    def release(self) -> Guarantee:
+        """What is published of them."""
+
+    @property
+    def counted_on(self) -> int:
+        """How many reports of the least batch the promise counts on."""
+
+
+def release_profile(design: Released) -> PrivacyLoss:
     """The profile of what a design releases, from above.
 
     Args:
@@ -63,7 +82,7 @@ def release_profile(design: Design[Any]) -> PrivacyLoss:
     return PrivacyLoss.from_profile(ascending, [bounds[epsilon] for epsilon in ascending])
 
 
-def _computed(design: Design[Any], released: Guarantee) -> tuple[_Point, ...]:
+def _computed(design: Released, released: Guarantee) -> tuple[_Point, ...]:
     """Further points of a release, if its mechanism has an accountant that is fast."""
     mechanism = design.mechanism
     if released.model == "central" or not 0 < released.epsilon <= _LARGEST:

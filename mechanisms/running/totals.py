@@ -217,6 +217,15 @@ class RunningTotals:
         tails = float(ndtr(self.mu / 2 - epsilon / self.mu))
         return min(gaussian_delta(self.mu, epsilon) + 1e-12 * tails + reserve, 1.0)
 
+    def require_met(self, epsilon: float, delta: float) -> None:
+        """Refuse a promise that this noise is too small for.
+
+        Raises:
+            ValueError: it is.
+        """
+        if not self.delta(epsilon) <= delta:
+            raise ValueError(f"this noise does not meet epsilon {epsilon} at delta {delta}")
+
     @property
     def profile(self) -> PrivacyLoss:
         """What all days together reveal, at every epsilon."""

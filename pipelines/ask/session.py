@@ -217,7 +217,9 @@ def answered(
             ).as_dict(),
             "answer": question.answer(levels, mechanism, rng),
         }  # fmt: skip
-        return AskSession.of(journal.add(state, [*once, Fact("answers", id, answer)]))
+        after = journal.add(state, [*once, Fact("answers", id, answer)])
+        release.sign_again(folder, {FILE: release.read(folder, FILE)})
+        return AskSession.of(after)
 
 
 def require(session: AskSession, question: Question, parts: int) -> Spent:

@@ -15,6 +15,7 @@ examples:
   hushbeam ledger show --ledger ledger.sqlite
   hushbeam ledger explain --ledger gs://bucket/ledger.json --collection trips
   hushbeam ledger check --ledger ledger.sqlite --releases 'releases/*'
+  hushbeam ledger log --ledger ledger.sqlite --output public/log
   hushbeam ledger settle 3f2a --not-run --ledger ledger.sqlite
   hushbeam ledger archive 3f2a 77c0 --ledger ledger.sqlite
 
@@ -31,6 +32,7 @@ _PARTS = {
     "check": "verify it against the witness and the releases that stand",
     "settle": "end a reservation",
     "archive": "say that releases were moved or have expired",
+    "log": "write the public log of its changes, for witnesses to mirror",
     "adopt": "take over a ledger that has lost its end, or its witness",
 }
 
@@ -66,6 +68,9 @@ def add_to(commands: Any) -> None:
             "id", nargs="+" if name == "archive" else None, metavar="ID",
             help="of the entry, or how it begins",
         )  # fmt: skip
+    parts["log"].add_argument(
+        "--output", required=True, metavar="FOLDER", help="local; a log that stands there goes on"
+    )
     outcome = parts["settle"].add_mutually_exclusive_group(required=True)
     outcome.add_argument("--spent", action="store_true", help="it counts for good")
     outcome.add_argument(

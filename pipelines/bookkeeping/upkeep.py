@@ -14,6 +14,7 @@ from pipelines.ledger.entries import Budget, Entry, Population, Scope
 from pipelines.ledger.evidence import Standing, standing
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.outcomes import require_there
+from pipelines.ledger.public_log import HEAD
 from pipelines.request import answers
 from pipelines.storage.paths import beside
 from pipelines.views.console import Screen
@@ -51,6 +52,15 @@ def check(arguments: argparse.Namespace) -> int:
     return _say(
         f"{arguments.ledger}: {snapshot.seen.changes:,} changes, {len(snapshot.entries):,} entries;"
         f" its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it"
+    )
+
+
+def log(arguments: argparse.Namespace) -> int:
+    """Publish what witnesses mirror of a ledger."""
+    head = CollectionLedger.open(arguments.ledger).publish_log(arguments.output)
+    return _say(
+        f"{arguments.output}: {head.size:,} changes of {arguments.ledger}, signed by key "
+        f"{head.key}; copy {HEAD} to where nobody restores it with the ledger"
     )
 
 

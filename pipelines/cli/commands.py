@@ -76,6 +76,11 @@ _OTHERS = {
     "site": Command(
         "pipelines.site.command", "a static site over releases, every day side by side", _AFTERWARDS
     ),
+    "verify": Command(
+        "pipelines.verify.command",
+        "signatures, prices, tables and ledgers of releases, without a secret",
+        _AFTERWARDS,
+    ),
     "watch": Command(
         "pipelines.watch.command", "lasting shifts of published figures, with alarms", _AFTERWARDS
     ),

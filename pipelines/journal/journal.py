@@ -339,6 +339,20 @@ class FactJournal:
         if rows != now:
             raise self.keeping.form.damaged("its tables are not what its facts come to")
 
+    def leaves(self, state: JournalState) -> Iterator[Leaf]:
+        """All that its account has noted, the oldest first.
+
+        Args:
+            state: read under the key.
+
+        Raises:
+            RequestError: as `require_replayed`.
+        """
+        begun = state.begun
+        for end in sorted(begun)[1:]:
+            yield from self._earlier(state.account, end, begun[end]).leaves
+        yield from state.segment.leaves
+
     @staticmethod
     def _replay(rows: dict[tuple[str, str], bytes], segment: Segment) -> None:
         for leaf in segment.leaves:

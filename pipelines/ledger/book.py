@@ -22,6 +22,7 @@ from pipelines.ledger.evidence import (
 )
 from pipelines.ledger.key import key
 from pipelines.ledger.outcomes import committed
+from pipelines.ledger.public_log import Head, extended, hash_of
 from pipelines.ledger.reservation import caution, now
 from pipelines.ledger.snapshot import Snapshot, fact_of, ledger_format
 from pipelines.ledger.witness import Seen, witness_at
@@ -197,7 +198,7 @@ class Book:
         """The same, believed."""
         return Snapshot(FactJournal(self.keeping).unverified(), self.where)
 
-    def write(self, record: Record, snapshot: Snapshot) -> Seen | None:
+    def write(self, record: Record, snapshot: Snapshot) -> Snapshot | None:
         """Add a change, if nothing else has changed since a snapshot, and tell the witness.
 
         Returns:
@@ -207,9 +208,23 @@ class Book:
             state = self._journal.add(snapshot.state, [fact_of(record)])
         except RivalError:
             return None
-        now = Snapshot(state, self.where).seen
-        self._tell(snapshot.beginning.witness, now)
+        now = Snapshot(state, self.where)
+        self._tell(snapshot.beginning.witness, now.seen)
         return now
+
+    def publish_log(self, folder: str) -> Head:
+        """Write what witnesses mirror of it: see `public_log`.
+
+        Args:
+            folder: of this machine.
+
+        Raises:
+            RequestError: the ledger is not whole, or does not go on from the log that stands there.
+        """
+        snapshot = self.read()
+        after = min(snapshot.state.begun)
+        leaves = map(hash_of, self._journal.leaves(snapshot.state))
+        return extended(folder, snapshot.state.account, after, leaves)
 
     @cached_property
     def _journal(self) -> FactJournal:

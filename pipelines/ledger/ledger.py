@@ -32,7 +32,6 @@ from pipelines.ledger.rules import (
     require_declared,
 )  # fmt: skip
 from pipelines.ledger.snapshot import Snapshot
-from pipelines.ledger.witness import Seen
 from pipelines.storage.alive import alive
 
 
@@ -143,21 +142,21 @@ class CollectionLedger(Book):
             require_affordable(request, account.without(mine.id if mine else None))
             # Written only on the revision that the decision was taken on: two rivals cannot both
             # fit into what is left.
-            seen = self.write(entry, snapshot) if mine is None else self._resume(mine, snapshot)
-            if seen is not None:
-                return Reservation(self, mine or entry, published=False, seen=seen)
+            after = self.write(entry, snapshot) if mine is None else self._resume(mine, snapshot)
+            if after is not None:
+                return Reservation(self, mine or entry, published=False, after=after)
         raise FailedError(self.crowded)
 
-    def _resume(self, mine: Entry, snapshot: Snapshot) -> Seen | None:
+    def _resume(self, mine: Entry, snapshot: Snapshot) -> Snapshot | None:
         """Go on with an entry; at work on it from before others can see it, unless it fails."""
         began(mine)
-        seen = None
+        after = None
         try:
-            seen = self.write(mine, snapshot)
+            after = self.write(mine, snapshot)
         finally:
-            if seen is None:
+            if after is None:
                 ended(mine)
-        return seen
+        return after
 
     def _earlier(self, request: Spend, account: Entries) -> Entry | None:
         """The same release, if it was made before."""

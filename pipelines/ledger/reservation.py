@@ -11,8 +11,9 @@ from pipelines.errors import Caution, FailedError, RequestError
 from pipelines.ledger.entries import Entry
 from pipelines.ledger.outcomes import after_failure, committed, publication
 from pipelines.ledger.owner import ended, is_ours, may_run, this_process
+from pipelines.ledger.public_log import shown
 from pipelines.ledger.rules import Spend
-from pipelines.ledger.witness import Seen
+from pipelines.ledger.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pipelines.ledger.book import Book
@@ -32,21 +33,22 @@ class Reservation:
     """
 
     def __init__(
-        self, ledger: Book, entry: Entry, published: bool, seen: Seen | None = None
+        self, ledger: Book, entry: Entry, published: bool, after: Snapshot | None = None
     ) -> None:
-        self._ledger, self._ended, self._seen = ledger, published, seen
+        self._ledger, self._ended, self._after = ledger, published, after
         self.entry, self.published, self._attempt = entry, published, entry.attempt
 
     @property
     def stamp(self) -> dict[str, Any]:
         """What the release's statement must say: a rerun finds it by that, and an older copy of the
-        ledger is found out by it."""
-        entry, seen = self.entry, self._seen
-        paid = None
-        if seen is not None:
+        ledger is found out by it; who has the public log finds the price there."""
+        entry, paid = self.entry, None
+        if self._after is not None:
+            seen = self._after.seen
             paid = {
                 "id": seen.ledger, "changes": seen.changes, "head": seen.head,
                 "entry": entry.id, "attempt": entry.attempt, "population": entry.people,
+                "opened": shown(self._after.state.segment.leaves[-1]),
             }  # fmt: skip
         return {"release_id": entry.release_id, "ledger": paid}
 

@@ -121,6 +121,11 @@ class Metric(AsFields, ABC):
         """What the release promises, and what a single report does."""
 
     @property
+    def priced(self) -> Any:
+        """From what the price of its release follows; None if from more than a design says."""
+        return self.design
+
+    @property
     @abstractmethod
     def profile(self) -> PrivacyLoss:
         """What a release reveals at every epsilon; noise that is permanent left alone.

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
+from mechanisms.designs import MODELS, Reports
 from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
@@ -60,6 +61,17 @@ class Randomised(Metric):
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         return self.design.release, self.design.local
+
+    @property
+    def priced(self) -> Reports | None:
+        target, (released, _) = self.design.target, promises(self)
+        if len(self.designs) > 1 or target.bound != "exact" or released.model not in MODELS:
+            return None
+        distinct = None if self.permanent is None else self.permanent.distinct
+        return Reports(
+            self.design.mechanism, released.model, released.epsilon, released.delta, target.n,
+            target.honest_share, distinct,
+        )  # fmt: skip
 
     @property
     def profile(self) -> PrivacyLoss:
@@ -170,7 +182,7 @@ class Randomised(Metric):
         covered = protected(self.unit, self.options.hides, self.options.fill)
         exact = not (self.options.hides or self.options.fill)
         return {
-            **head(self.kind, promises(self), covered, words, self.min_reports),
+            **head(self.kind, promises(self), covered, words, self.min_reports, self.priced),
             "neighbours": self.neighbours if permanent is None else permanent.neighbours,
             **counted(*self.reported(estimate), tallies, exact, self.unit),
             "unusable": _treatment(self, estimate),

@@ -19,7 +19,7 @@ from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.plan.document import WINDOW, PlanDocument
 from pipelines.plan.joint import JointLoss, accounts, joint
 from pipelines.plan.metrics import mark, mark_of_design, resolve
-from pipelines.releases.statement import versions
+from pipelines.releases.statement import recorded, versions
 from pipelines.request.options import undashed
 from pipelines.request.spans import seconds_of
 from pipelines.wording import RAW_ROWS, distinct_promises, meaning
@@ -153,6 +153,7 @@ class PlanJob:
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "in_words": [*words, *(one.words for one in before), *self.cautions, RAW_ROWS],
             "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
+            "design": None if before else self._accounts(),
             "plan": {
                 "collection": plan.collection,
                 "version": plan.version,
@@ -170,6 +171,17 @@ class PlanJob:
             **({"watch": watch} if watch else {}),
             "versions": versions(),
         }
+
+    def _accounts(self) -> list[dict[str, Any]]:
+        """What the joint promise composes: of each account its metrics, their price and designs."""
+        return [
+            {
+                "epsilon": said["epsilon"],
+                "delta": said["delta"],
+                "metrics": {metric.name: recorded(metric.priced) for metric in metrics},
+            }
+            for metrics, said in ((one.metrics, one.released.as_dict()) for one in self.accounts)
+        ]
 
 
 def _to_nine_digits(guarantee: Guarantee) -> float:

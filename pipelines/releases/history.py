@@ -53,14 +53,19 @@ def releases_in(patterns: Sequence[str]) -> list[Published]:
     """
     by_id: dict[tuple[str, str], Published] = {}
     for pattern in patterns:
-        for folder in _folders(pattern):
+        for folder in folders_in(pattern):
             for one in _of(folder):
                 name = one.statement.get("metric", one.statement["release"])
                 by_id.setdefault((one.statement["release_id"], name), one)
     return sorted(by_id.values(), key=_order)
 
 
-def _folders(pattern: str) -> list[str]:
+def folders_in(pattern: str) -> list[str]:
+    """The folders of the releases that a folder, or a glob, stands for.
+
+    Raises:
+        RequestError: there is none, or it cannot be looked at.
+    """
     try:
         if release.holds_release(pattern):
             return [pattern]

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import RequestError, reason
+from pipelines.releases.signature import SIGNATURE, signed, signed_again
 from pipelines.storage.claims import TAKEN, Claim, TakenError, claims, refusal
 from pipelines.storage.formats import numbered
-from pipelines.storage.paths import flush, make_folders
+from pipelines.storage.paths import flush, make_folders, new_file
 from transforms.elements.progress import tally
 from transforms.files.systems import FileSystems, escaped
 
@@ -111,14 +112,15 @@ def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any
 
     Args:
         folder: where; must be vacant.
-        files: name -> content, the statement not among them.
+        files: name -> content, statement and signature not among them.
         statement: becomes statement.json; its "release_id" tells releases apart.
 
     Raises:
         TakenError: someone else published there meanwhile, or is about to; it is counted, too.
     """
-    said = {"statement_version": STATEMENT_VERSION, **statement}
-    content = {**files, STATEMENT: written(said)}
+    said = written({"statement_version": STATEMENT_VERSION, **statement})
+    signature = signed({**files, STATEMENT: said})
+    content = {**files, SIGNATURE: signature, STATEMENT: said}
     release_id = statement["release_id"]
     try:
         if _is_local(folder):
@@ -132,6 +134,18 @@ def publish(folder: str, files: Mapping[str, bytes], statement: Mapping[str, Any
     except OSError as error:
         tally(UNWRITTEN + reason(error), 1)
         raise
+
+
+def sign_again(folder: str, changed: Mapping[str, bytes]) -> None:
+    """Sign a local release that has grown.
+
+    Args:
+        folder: where it stands.
+        changed: name -> content of the files that are others than were signed.
+    """
+    whole = signed_again(read(folder, SIGNATURE), changed)
+    with new_file(os.path.join(folder, SIGNATURE)) as stream:
+        stream.write(whole)
 
 
 def written(statement: Mapping[str, Any]) -> bytes:

@@ -112,7 +112,7 @@ Part = tuple[pa.Table, Mapping[str, Any], str]
 
 def joined(parts: Sequence[Part]) -> pa.Table:
     """The same of several releases, one below the other; of which each is, its statement says."""
-    said = [_of_release(statement, figure) for _, statement, figure in parts]
+    said = [of_release(statement, figure) for _, statement, figure in parts]
     part = pa.array(np.repeat(np.arange(len(parts)), [len(table) for table, *_ in parts]))
     figures = (table.select(FIGURE.names) for table, *_ in parts)
     below = pa.concat_tables([FIGURE.empty_table(), *figures])
@@ -147,7 +147,7 @@ def _joinable(table: pa.Table, statement: Mapping[str, Any], figure: str) -> pa.
     """A kind's table, with the columns of all kinds in front of those that it alone has."""
     if strange := [name for name in table.column_names if name in RELEASE.names]:
         raise ValueError(f"tables of all kinds have columns {strange}; name those of one otherwise")
-    shared, rows = _of_release(statement, figure), len(table)
+    shared, rows = of_release(statement, figure), len(table)
     columns = {field.name: _same(shared[field.name], field.type, rows) for field in RELEASE}
     figures = figures_of(table, statement, figure)
     columns |= {field.name: figures[field.name].cast(field.type) for field in FIGURE}
@@ -170,7 +170,13 @@ def _same(value: Any, kind: pa.DataType, rows: int) -> pa.ChunkedArray:
     return pa.chunked_array([*[block] * whole, block[:rest]], block.type)
 
 
-def _of_release(statement: Mapping[str, Any], figure: str) -> dict[str, Any]:
+def of_release(statement: Mapping[str, Any], figure: str) -> dict[str, Any]:
+    """What the columns of `RELEASE` hold, the same in every row.
+
+    Args:
+        statement: of the release.
+        figure: what the estimates of the table are.
+    """
     promised = statement["guarantees"]["release"]
     window = statement.get("window") or {}
     return {

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mechanisms.channel import Guarantee
+from mechanisms.designs import UnknownDesignError, written
 from pipelines.releases.release import STATEMENT_VERSION
 from pipelines.wording import RAW_ROWS, distinct_promises, meaning
 from transforms.elements.progress import ROWS
@@ -29,6 +30,7 @@ def head(
     covers: str,
     more_words: Iterable[str],
     least: int,
+    design: Any = None,
 ) -> dict[str, Any]:
     """How the statement of any release begins.
 
@@ -38,6 +40,7 @@ def head(
         covers: what the promise covers, in words.
         more_words: cautions, and what else the promises need.
         least: the least batch for which the guarantee was computed.
+        design: from which anybody computes it again; None if nobody can.
     """
     released, local = guarantees
     promise, *alone = (meaning(guarantee, least) for guarantee in distinct_promises(guarantees))
@@ -48,7 +51,16 @@ def head(
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "in_words": [promise, covers, *alone, *more_words, RAW_ROWS],
         "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
+        "design": recorded(design),
     }
+
+
+def recorded(design: Any) -> Any:
+    """A design as data; None of one whose price nobody can compute from its data yet."""
+    try:
+        return written(design)
+    except UnknownDesignError:
+        return None
 
 
 def counted(

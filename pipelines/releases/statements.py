@@ -290,7 +290,12 @@ _SHOWN = (
 
 
 @lru_cache(maxsize=64)  # most tables of a site are of few kinds
-def _require_shared(kinds: pa.Schema) -> None:
+def require_shared(kinds: pa.Schema) -> None:
+    """Refuse a table without the columns that all kinds share, or with others than pages can show.
+
+    Raises:
+        ValueError: it is one.
+    """
     names = kinds.names
     if len({*names}) < len(names):
         raise ValueError("two of its columns have one name")
@@ -316,7 +321,7 @@ def _unpacked(content: bytes, shared: bool) -> pa.Table:
     groups = (about.row_group(group).total_byte_size for group in range(about.num_row_groups))
     _require_small(max(sum(groups), 8 * about.num_rows * about.num_columns))
     if shared:
-        _require_shared(kinds.remove_metadata())
+        require_shared(kinds.remove_metadata())
         left = {*schema.RELEASE.names}
         kinds = pa.schema([f for f in kinds if f.name not in left], kinds.metadata)
     texts = [field.name for field in kinds if pa.types.is_string(field.type)]

@@ -252,7 +252,7 @@ class PromisedFigures(beam.PTransform):
         covers = wording.protected(metric.unit, metric.options.neighbours)
         words = [*metric.words, *metric.cautions, *said["in_words"]]
         self.statement = {
-            **head(metric.kind, promises(metric), covers, words, 0),
+            **head(metric.kind, promises(metric), covers, words, 0, metric.priced),
             "metric": metric.name,
             "request": metric.request,
             "error": metric.error_statement,

@@ -91,6 +91,10 @@ class Running(ByCounters):
         return promise, Guarantee.none(nobody)
 
     @property
+    def priced(self) -> Any:
+        return self.noise
+
+    @property
     def profile(self) -> PrivacyLoss:
         return self.noise.profile
 

@@ -136,7 +136,7 @@ def statement(kept: KeptTotals) -> dict[str, Any]:
     nobody = Guarantee.none("the job sees exact numbers, and adds noise to totals alone")
     error = [design.standard_error(day) for day in (0, design.horizon - 1)]
     return {
-        **head(KIND, (promise, nobody), first, more, 0),
+        **head(KIND, (promise, nobody), first, more, 0, design),
         "neighbours": f"all that a {promise.whose} adds is there or not",
         "published_exactly": "the names of windows, and how many there are",
         "request": request,
@@ -262,8 +262,10 @@ def _catch_up(place: Place, kept: KeptTotals) -> None:
         )
     if len(shown) < len(kept.windows):
         made = table(kept)
+        files = {release.REPORT: page(made, said), TABLE: parquet(made)}
+        release.sign_again(place.output, files)
         # The table comes last: it says what is shown.
-        for name, content in ((release.REPORT, page(made, said)), (TABLE, parquet(made))):
+        for name, content in files.items():
             with new_file(os.path.join(place.output, name)) as stream:
                 stream.write(content)
 

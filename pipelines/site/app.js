@@ -282,6 +282,7 @@ const hushbeam = (() => {
     const cards = all.map((one) => el("section", {}, single ? null : el("h2", {}, one.name),
       el("ul", { class: "cards" }, one.metrics.map(card))));
     put(place, cards, data.accounts.map(budget));
+    if (data.verification) put(place, el("p", null, el("a", { href: data.verification }, "What was verified of these releases")));
     for (const one of all) {
       const last = one.releases[one.releases.length - 1], of = single ? "" : `${one.name}: `;
       if (one.missing.length) put(place, el("p", { class: "warning" }, `${of}missing: ${some(one.missing)}.`));

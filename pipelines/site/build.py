@@ -35,13 +35,17 @@ from pipelines.views.pictures import heat
 from pipelines.watch.alarms import facts_of
 
 MARK = ".hushbeam-site"  # of a folder that may be made again
+VERIFICATION = "verification.html"
 ALONE = "commands of their own"
 
 _ASSETS = resources.files("pipelines.site")
 
 
 def build(
-    published: Sequence[Published], output: str, accounts: Sequence[Mapping[str, Any]] = ()
+    published: Sequence[Published],
+    output: str,
+    accounts: Sequence[Mapping[str, Any]] = (),
+    verification: bytes | None = None,
 ) -> int:
     """Write a site, whole, in the place of the one that was there.
 
@@ -49,6 +53,7 @@ def build(
         published: what it shows, the oldest first.
         output: a local folder: new, empty, or a site.
         accounts: budgets, as a ledger explains them.
+        verification: the page of what verification came to, if there is one.
 
     Returns:
         How many pages it has.
@@ -62,7 +67,7 @@ def build(
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
-            pages = _write(Site(published, accounts), partial)
+            pages = _write(Site(published, accounts, verification), partial)
             partial.chmod(0o755)
             if target.exists():
                 shutil.rmtree(target)
@@ -96,9 +101,16 @@ class Site:
         accounts: of the budgets.
         alarms: page -> those of its metric.
         wholes: collection -> the statements of its releases, the oldest first.
+        verification: as of `build`.
     """
 
-    def __init__(self, published: Sequence[Published], accounts: Sequence[Mapping[str, Any]]):
+    def __init__(
+        self,
+        published: Sequence[Published],
+        accounts: Sequence[Mapping[str, Any]],
+        verification: bytes | None = None,
+    ):
+        self.verification = verification
         self.histories = histories(published)
         self.alarms: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for history in self.histories:
@@ -114,6 +126,7 @@ class Site:
         return {
             "collections": [self._collection(name) for name in self.wholes],
             "accounts": _populations(self.accounts),
+            "verification": None if self.verification is None else VERIFICATION,
         }
 
     def _collection(self, name: str) -> dict[str, Any]:
@@ -280,7 +293,9 @@ def _write(site: Site, folder: Path) -> int:
             place = folder / "releases" / id
             place.mkdir(parents=True, exist_ok=True)
             (place / release.STATEMENT).write_bytes(release.written(whole))
-    return 1 + len(site.histories)
+    if site.verification is not None:
+        (folder / VERIFICATION).write_bytes(site.verification)
+    return 1 + len(site.histories) + (site.verification is not None)
 
 
 def _metric(history: History) -> dict[str, Any]:

@@ -39,6 +39,14 @@ def add_to(commands: Any) -> None:
         help="show what is spent and left of its budgets; a file, or gs://BUCKET/ledger.json",
     )  # fmt: skip
     parser.add_argument(
+        "--key", metavar="FILE",
+        help="the public key of who publishes: add a page of what `hushbeam verify` finds",
+    )  # fmt: skip
+    parser.add_argument(
+        "--log", metavar="FOLDER", help="the ledger's public log, for the page of --key"
+    )
+    parser.add_argument("--head", metavar="FILE", help="a head of that log that was kept")
+    parser.add_argument(
         "--serve", nargs="?", type=int, const=8000, metavar="PORT",
         help="show it in a browser on this machine alone, until Ctrl-C (default: 8000)",
     )  # fmt: skip
@@ -61,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise RequestError("--serve ends with Ctrl-C, and --json answers at the end: name one")
     published = history.releases_in(arguments.releases)
     budgets = [account for path in arguments.ledger for account in accounts(path)]
-    pages = build(published, arguments.output, budgets)
+    pages = build(published, arguments.output, budgets, _verification(arguments))
     index = f"{arguments.output}/index.html"
     answers.tell(pages=pages, releases=len(published), index=index)
     print(f"{pages:,} pages over {len(published):,} metrics' releases: {index}")
@@ -70,3 +78,20 @@ def run(arguments: argparse.Namespace) -> int:
 
         serve(arguments.output, arguments.serve)
     return DONE
+
+
+def _verification(arguments: argparse.Namespace) -> bytes | None:
+    """The page of what holds of the releases, if a key is named.
+
+    Raises:
+        RequestError: the key, the log or its head cannot be read; or one of them alone is named.
+    """
+    if arguments.key is None:
+        if arguments.log or arguments.head:
+            raise RequestError("--log and --head are for verification: name the --key as well")
+        return None
+    from pipelines.verify.page import page
+    from pipelines.verify.verify import opened, verified
+
+    verifier = opened(arguments.key, arguments.log, arguments.head)
+    return page(verified(arguments.releases, verifier))

@@ -27,7 +27,7 @@ VARIES = "(varies)"
 # is pinned, what they say is not.
 _VARYING = frozenset({
     "release_id", "shuffle_id", "created", "versions", "id", "head", "entry", "owner",
-    "reserved_at", "changed_at", "operations", "output", "files",
+    "reserved_at", "changed_at", "operations", "output", "files", "opened",
 })  # fmt: skip
 _SEALS = frozenset({"key_id", "sealed"})  # columns, of keys that stay random
 _STATEMENTS = frozenset({"statement.json", "shuffle.json", "model.json"})

@@ -13,6 +13,7 @@ import pytest
 
 from pipelines.errors import RequestError
 from pipelines.releases import release
+from pipelines.releases.signature import SIGNATURE
 from pipelines.storage import claims
 from pipelines.storage.claims import TAKEN, Claim, TakenError
 from tests.fakes.memory_files import MemoryFileSystem
@@ -79,7 +80,9 @@ def test_a_local_release_can_be_read_by_others(tmp_path: Path) -> None:
     release.publish(str(tmp_path / "deep" / "down" / "out"), FILES, STATEMENT)
     out = tmp_path / "deep" / "down" / "out"
     assert out.stat().st_mode & 0o777 == 0o755
-    assert sorted(path.name for path in out.iterdir()) == sorted([*FILES, "statement.json"])
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        [*FILES, SIGNATURE, "statement.json"]
+    )
     assert [path.name for path in out.parent.iterdir()] == ["out"]
 
 
@@ -172,11 +175,11 @@ def test_a_mount_point_is_refused_before_the_work(
 def test_in_a_store_the_claim_comes_first_and_the_statement_last() -> None:
     release.publish(BUCKET, FILES, STATEMENT)
     names = [path.removeprefix(f"{BUCKET}/") for path in MemoryFileSystem.writes]
-    assert names == ["claim-one.json", *FILES, "statement.json"]
+    assert names == ["claim-one.json", *FILES, SIGNATURE, "statement.json"]
     assert {*MemoryFileSystem.objects} == {f"{BUCKET}/{name}" for name in names[1:]}
 
 
-@pytest.mark.parametrize("name", ["claim-one.json", *FILES, "statement.json"])
+@pytest.mark.parametrize("name", ["claim-one.json", *FILES, SIGNATURE, "statement.json"])
 def test_in_a_store_no_failed_write_leaves_anything(name: str) -> None:
     MemoryFileSystem.reset(broken=name)
     MemoryFileSystem.objects["memory://bucket/other"] = b"mine"
@@ -223,11 +226,12 @@ def test_in_a_store_a_claimed_folder_is_left_to_its_run() -> None:
 
 
 def content_of_store() -> dict[str, bytes]:
-    """What lies in the folder, but for the statement."""
+    """What lies in the folder, but for the statement and the signature."""
     found = {
         path.removeprefix(f"{BUCKET}/"): data for path, data in MemoryFileSystem.objects.items()
     }
     del found[release.STATEMENT]
+    found.pop(SIGNATURE, None)  # of a claim that a test has written it has none
     return found
 
 
@@ -253,7 +257,7 @@ def test_in_a_store_a_worker_that_died_goes_on_from_its_own_claim() -> None:
     assert content_of_store() == FILES
 
 
-@pytest.mark.parametrize("written", range(1, 5))  # the claim, two files, the statement
+@pytest.mark.parametrize("written", range(1, 6))  # the claim, two files, signature, statement
 def test_in_a_store_whoever_finds_a_claim_ends_what_was_begun(
     monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
@@ -271,7 +275,7 @@ def test_in_a_store_whoever_finds_a_claim_ends_what_was_begun(
     assert len(left) == written
     assert not release.completed(BUCKET, "two")  # which is not to be had by another name
     assert MemoryFileSystem.objects == left
-    if written < 4:
+    if written < 5:
         # A store that fails once more loses nothing of it: what was drawn is not drawn again.
         MemoryFileSystem.broken = release.STATEMENT
         with pytest.raises(OSError, match="the store is down"):
@@ -318,7 +322,7 @@ def test_in_a_store_a_claim_covers_no_other_files() -> None:
     assert MemoryFileSystem.objects == before
 
 
-@pytest.mark.parametrize("writes", range(6))
+@pytest.mark.parametrize("writes", range(7))
 def test_in_a_store_two_runs_never_mix_wherever_they_meet(
     monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
@@ -334,7 +338,7 @@ def test_in_a_store_two_runs_never_mix_wherever_they_meet(
 
     monkeypatch.setattr(MemoryFileSystem, "create", met)
     ended.append(attempt("one"))
-    if writes >= 4:  # the first has made its four writes, and nobody came
+    if writes >= 5:  # the first has made its five writes, and nobody came
         ended.insert(0, attempt("two"))
     assert sorted(ended) == [False, True]
     (winner,) = {path.rpartition("-")[2] for path in content_of_store()}
@@ -386,7 +390,7 @@ def test_in_a_store_a_claim_that_stays_is_no_failure(monkeypatch) -> None:
     assert release.holds_release(BUCKET)
     release.publish(BUCKET, FILES, STATEMENT)  # whoever tries again takes it down
     assert sorted(MemoryFileSystem.objects) == sorted(
-        f"{BUCKET}/{name}" for name in [*FILES, "statement.json"]
+        f"{BUCKET}/{name}" for name in [*FILES, SIGNATURE, "statement.json"]
     )
     with pytest.raises(RequestError, match="already holds a release"):
         release.require_vacant(BUCKET)

@@ -421,6 +421,7 @@ class ByCounters(OfStatistic):
 
     def statement(self, estimate: Counted, tallies: Mapping[str, int]) -> dict[str, Any]:
         unit, neighbours = self.unit, self.options.neighbours
+        covers = wording.protected(unit, neighbours)
         words = [
             self._who(),
             self._liars(),
@@ -432,7 +433,7 @@ class ByCounters(OfStatistic):
             *self.cautions,
         ]
         return {
-            **head(self.kind, promises(self), wording.protected(unit, neighbours), words, 0),
+            **head(self.kind, promises(self), covers, words, 0, self.priced),
             "neighbours": wording.neighbours(unit, neighbours),
             "published_exactly": " and ".join(self.exactly) or "nothing",
             **wording.devices(self.design, estimate),

@@ -100,6 +100,10 @@ class ByJob(ByCounters):
         return own, Guarantee.none(nobody)
 
     @property
+    def priced(self) -> Any:
+        return self.design if self.first is None else None
+
+    @property
     def words(self) -> list[str]:
         return super().words + ([] if self.first is None else [self.first.words])
 

@@ -29,9 +29,9 @@ _SHOWN = 3  # parts that a caution names
 
 # Of a statement: what is no figure of the metric's own.
 _KEPT = (
-    "statement_version", "release", "release_id", "created", "in_words", "guarantees", "neighbours",
-    "published_exactly", "n", "rows_read", "rejects", "invalid_reports", "devices", "request",
-    "mechanism", "versions",
+    "statement_version", "release", "release_id", "created", "in_words", "guarantees", "design",
+    "neighbours", "published_exactly", "n", "rows_read", "rejects", "invalid_reports", "devices",
+    "request", "mechanism", "versions",
 )  # fmt: skip
 
 

@@ -1,0 +1,50 @@
+"""A page of what verification came to, for readers of a site: it loads and runs nothing."""
+
+from __future__ import annotations
+
+import html
+
+from pipelines.verify.verify import Report
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy"
+      content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Verification</title>
+<style>
+  :root {{ color-scheme: light dark; }}
+  body {{ margin: 1rem auto; max-width: 60rem; padding: 0 1rem; font: 1rem/1.5 sans-serif; }}
+  th, td {{ text-align: left; vertical-align: top; padding: .1rem .8rem .1rem 0; }}
+  .fault {{ font-weight: bold; }}
+</style>
+</head>
+<body>
+<nav><a href="index.html">All releases</a></nav>
+<h1>Verification</h1>
+<p><strong>{limit}</strong></p>
+<p>{counts} Who made this page may have written anything here. Repeat it with the key that you have
+from who publishes: <code>hushbeam verify RELEASES --key PUBLIC.pem --log LOG --head HEAD</code></p>
+{releases}</body>
+</html>
+"""
+
+
+def page(report: Report) -> bytes:
+    """What holds of each release, what does not, and what nobody can tell."""
+    counts = f"{report.faults:,} faults, {report.unchecked:,} not checked."
+    releases = "".join(
+        f"<h2>{html.escape(where)}</h2>\n<table>\n<thead><tr><th>outcome</th><th>of</th>"
+        "<th>what</th></tr></thead>\n<tbody>\n"
+        + "".join(
+            f'<tr class="{one.outcome.replace(" ", "-")}"><td>{one.outcome}</td>'
+            f"<td>{html.escape(one.subject)}</td><td>{html.escape(one.said)}</td></tr>\n"
+            for one in findings
+        )
+        + "</tbody>\n</table>\n"
+        for where, findings in report.findings.items()
+    )
+    return _PAGE.format(limit=html.escape(report.limit), counts=counts, releases=releases).encode()

@@ -1,0 +1,191 @@
+"""All that a stranger can verify of one release."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from mechanisms.channel import Guarantee
+from pipelines.errors import RequestError, reason
+from pipelines.ledger import public_log
+from pipelines.ledger.public_log import Head, LogError, PublicLog
+from pipelines.releases import history, statements
+from pipelines.releases.release import STATEMENT
+from pipelines.releases.signature import SIGNATURE, SignatureError, require_signed
+from pipelines.verify import price, tables
+from pipelines.verify.verdict import Finding, fault, holds, unchecked
+from pipelines.wording import changed, promised
+from transforms.files.systems import FileSystems, escaped
+
+_STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """What somebody has who verifies: public things, and no secret.
+
+    Attributes:
+        key: of who publishes, had from them.
+        log: the ledger's, or a mirror of it; None if he has none.
+        seen: a head of it that he, or a witness, has kept; None if nobody has.
+    """
+
+    key: Ed25519PublicKey
+    log: PublicLog | None = None
+    seen: Head | None = None
+
+    def of_log(self) -> Finding:
+        """Whether the log goes on from what was seen of it."""
+        if self.log is None:
+            return unchecked("ledger", "no --log: nothing shows what else was paid for")
+        head = self.log.head
+        if self.seen is None:
+            return unchecked(
+                "ledger", "no --head that was kept: the log may have been rolled back, or forked"
+            )
+        try:
+            self.log.require_later(self.seen)
+        except LogError as error:
+            return fault("ledger", str(error))
+        return holds("ledger", f"{head.size:,} changes, and {self.seen.size:,} were seen before")
+
+    def of_release(self, folder: str) -> list[Finding]:
+        """What holds of a release, what does not, and what nobody can tell.
+
+        Args:
+            folder: of the release, which anybody may have written.
+        """
+        return [*self._signature(folder), *self._content(folder)]
+
+    def _signature(self, folder: str) -> Iterator[Finding]:
+        try:
+            content = statements.read_file(folder, SIGNATURE)
+            digests = require_signed(f"{folder}/{SIGNATURE}", content, self.key)
+            there = _names(folder) - {SIGNATURE}
+        except FileNotFoundError:
+            yield fault("signature", f"{folder} is not signed: there is no {SIGNATURE}")
+            return
+        except (SignatureError, OSError, ImportError) as error:
+            yield fault("signature", reason(error))
+            return
+        yield holds("signature", f"of {len(digests):,} files")
+        wrong = [f"{name} is missing" for name in sorted(digests.keys() - there)]
+        wrong += [f"{_shown(name)} was not signed" for name in sorted(there - digests.keys())]
+        for name in sorted(digests.keys() & there):
+            try:
+                data = statements.read_file(folder, name, statements.LARGEST_TABLE)
+            except OSError as error:
+                wrong.append(f"{name}: {reason(error)}")
+                continue
+            if hashlib.sha256(data).hexdigest() != digests[name]:
+                wrong.append(f"{name} is not as it was signed")
+        if STATEMENT not in digests:
+            wrong.append(f"{STATEMENT} was not signed")
+        for line in wrong:
+            yield fault("files", line)
+
+    def _content(self, folder: str) -> Iterator[Finding]:
+        try:
+            published = history.releases_in([folder])
+            whole, _ = statements.read_statement(folder)
+        except RequestError as error:
+            yield fault("statement", str(error))
+            return
+        named = (
+            (one.statement.get("metric") or one.statement["release"], one) for one in published
+        )
+        metrics = dict(named)
+        said = {name: one.statement for name, one in metrics.items()}
+        plan = {"": whole} if whole["release"] == "plan" else {}
+        for name, statement in (said | plan).items():
+            yield from _words(name, statement)
+        for name, statement in said.items():
+            yield price.of_metric(name, statement)
+        if plan:
+            yield from price.of_plan(whole, said)
+        for name, one in metrics.items():
+            try:
+                yield from tables.of_metric(name, one.folder, one.statement)
+            except _STRANGE:
+                yield fault("tables", f"{name}: a table is not as hushbeam writes it")
+        yield self._paid(whole)
+
+    def _paid(self, whole: Mapping[str, Any]) -> Finding:
+        """Whether the public log of its ledger has the price of a release."""
+        stamp = whole.get("ledger")
+        if stamp is None:
+            return unchecked("ledger", "the release was paid for from none")
+        if self.log is None:
+            return unchecked("ledger", "no --log: nothing shows that its price was counted")
+        try:
+            opened = public_log.of_statement(stamp["opened"])
+            number, ledger, leaf = int(stamp["changes"]), stamp["id"], opened.hash
+        except _STRANGE:
+            return fault("ledger", "the release does not show what was reserved for it")
+        if ledger != self.log.head.ledger:
+            return fault("ledger", "the release was paid for from another ledger than the log's")
+        try:
+            self.log.require(number, leaf)
+        except LogError as error:
+            return fault("ledger", str(error))
+        plan = whole.get("plan")
+        if plan is not None and plan.get("window") != opened.window:
+            return fault("ledger", "another window was paid for")
+        if not _covers(opened.prices, whole):
+            return fault("ledger", "less was paid than the release promises to cost")
+        return holds("ledger", f"change {number:,} of the log has set its price aside")
+
+
+def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -> bool:
+    """Whether what was reserved is what a release costs, account by account."""
+    accounts = whole.get("design") if whole["release"] == "plan" else None
+    if accounts is not None:
+        return [*prices] == [(one["epsilon"], one["delta"]) for one in accounts]
+    promise = whole["guarantees"]["release"]
+    if promise["epsilon"] is None:
+        return False
+    epsilon, delta = (sum(one) for one in zip(*prices, strict=True))
+    return bool(promise["epsilon"] <= epsilon * (1 + 1e-9) and promise["delta"] <= delta)
+
+
+def _words(name: str, said: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether a statement says in words what it says in numbers."""
+    one = said["guarantees"]["release"]
+    of = f"{name}: " * bool(name)
+    if one["epsilon"] is None:
+        return
+    try:
+        neighbours = one["neighbours"]
+        promise = Guarantee(one["model"], one["epsilon"], one["delta"], one["unit"], "", neighbours)
+        line = promised(changed(neighbours, promise.whose), "", promise).partition(", and holds")[0]
+    except _STRANGE:
+        yield fault("statement", f"{of}its promise is none")
+        return
+    if not any(text.startswith(line) for text in said.get("in_words", [])):
+        yield fault("statement", f"{of}it promises in words another thing than in numbers")
+
+
+def _names(folder: str) -> set[str]:
+    """All files of a release, in folders of its own too.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    if "://" in folder:
+        entries = FileSystems.match([f"{escaped(folder)}/**"])[0].metadata_list
+        return {entry.path.removeprefix(f"{folder.rstrip('/')}/") for entry in entries}
+    return {
+        os.path.relpath(os.path.join(place, file), folder).replace(os.sep, "/")
+        for place, _, files in os.walk(folder)
+        for file in files
+    }
+
+
+def _shown(name: str) -> str:
+    """A file's name of anybody's choice, on a screen."""
+    return "".join(c if c.isprintable() else "?" for c in name)[:100]

@@ -1,0 +1,105 @@
+"""Tables of a release beside their schema, its statement, and each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.errors import RequestError
+from pipelines.releases import schema, statements
+from pipelines.verify.verdict import Finding, fault, holds
+
+_SUBJECT = "tables"
+_ROUNDED = 1e-9  # relative: what sums in doubles are off by
+
+
+def of_metric(name: str, folder: str, said: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether the tables of one metric agree with its statement.
+
+    Args:
+        name: by which lines call it.
+        folder: of the metric.
+        said: its statement.
+    """
+    read = dict[str, pa.Table]()
+    for file in said.get("figures", {}):
+        try:
+            read[file] = statements.read_table(folder, file, shared=False)
+            statements.require_shared(read[file].schema.remove_metadata())
+        except FileNotFoundError:
+            continue  # a kind that may publish it, and did not
+        except (RequestError, ValueError) as error:
+            yield fault(_SUBJECT, f"{name}: {file}: {error}")
+            return
+    first = said.get("headline", {}).get("table")
+    if first and first not in read:
+        yield fault(_SUBJECT, f"{name}: {first} is missing, and its page begins with it")
+    wrong = [f"{file}: {why}" for file, table in read.items() if (why := _wrong(table, file, said))]
+    for line in wrong:
+        yield fault(_SUBJECT, f"{name}: {line}")
+    if not wrong:
+        rows = sum(map(len, read.values()))
+        yield holds(_SUBJECT, f"{name}: {rows:,} rows agree with the statement")
+
+
+def _wrong(table: pa.Table, file: str, said: Mapping[str, Any]) -> str:
+    """What does not agree in a table; empty if all does."""
+    own = schema.of_release(said, said["figures"][file])
+    for column, value in own.items():
+        cells = set(table[column].unique().to_pylist())
+        if cells - {value}:
+            return f"column {column} says another thing than the statement"
+    written = json.loads((table.schema.metadata or {}).get(b"hushbeam", b"{}"))
+    if any(written.get(k) != said["guarantees"]["release"][k] for k in ("epsilon", "delta")):
+        return "its metadata promises another thing than the statement"
+    columns = {name: _numbers(table, name) for name in schema.FIGURE.names[2:]}
+    figure = said["figures"][file]
+    return (
+        _figures(columns)
+        or ("" if figure in schema.AVERAGES else _people(columns, said))
+        or (_shares(table, said) if figure == "share" else "")
+    )
+
+
+def _numbers(table: pa.Table, name: str) -> Any:
+    """(rows,) with NaN where there is none."""
+    return table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _figures(columns: Mapping[str, Any]) -> str:
+    """What no figure may be."""
+    estimate, error = columns["estimate"], columns["standard_error"]
+    if np.isinf(estimate).any() or np.isinf(error).any() or (error < 0).any():
+        return "an estimate or an error is none"
+    slack = _ROUNDED * (np.abs(estimate) + 1)
+    for suffix in ("", "_simultaneous"):
+        lower, upper = columns[f"lower{suffix}"], columns[f"upper{suffix}"]
+        if (lower > estimate + slack).any() or (upper < estimate - slack).any():
+            return "an interval does not contain its estimate"
+        if (lower > columns["lower"] + slack).any() or (upper < columns["upper"] - slack).any():
+            return "an interval that holds together is narrower than one that holds alone"
+    return ""
+
+
+def _people(columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+    """How many took part, in a table and by the statement."""
+    known = said.get("n") if "n" in said else (said.get("took_part") or {}).get("estimate")
+    n = columns["n"][~np.isnan(columns["n"])]
+    if known is None or np.allclose(n, known, rtol=_ROUNDED):
+        return ""
+    return "n is another number than the statement's"
+
+
+def _shares(table: pa.Table, said: Mapping[str, Any]) -> str:
+    """Shares beside the numbers that they are quotients of, where both are published."""
+    count, people = f"{said['guarantees']['release']['unit']}s", said.get("took_part")
+    if not people or "unbiased" not in table.column_names or count not in table.column_names:
+        return ""
+    shares, rows = _numbers(table, "unbiased"), _numbers(table, count)
+    if np.allclose(shares * people["estimate"], rows, rtol=1e-6, atol=1e-6, equal_nan=True):
+        return ""
+    return f"shares are not {count} divided by how many took part"

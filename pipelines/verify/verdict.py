@@ -1,0 +1,41 @@
+"""What verification comes to: of each thing that is looked at whether it holds, and why not."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Outcome = Literal["holds", "fault", "not checked"]
+
+LIMIT = (
+    "No release can show that noise was drawn, or drawn once: whoever made it is trusted with that."
+)
+"""What stands before all that is verified."""
+
+
+class Finding(NamedTuple):
+    """What was looked at, and what came of it.
+
+    Attributes:
+        subject: "signature", "files", "statement", "price", "tables" or "ledger".
+        outcome: whether it holds.
+        said: in a line: what holds, what does not, or why nobody knows.
+    """
+
+    subject: str
+    outcome: Outcome
+    said: str
+
+
+def holds(subject: str, said: str) -> Finding:
+    """It does."""
+    return Finding(subject, "holds", said)
+
+
+def fault(subject: str, said: str) -> Finding:
+    """It does not."""
+    return Finding(subject, "fault", said)
+
+
+def unchecked(subject: str, why: str) -> Finding:
+    """Nobody knows."""
+    return Finding(subject, "not checked", why)

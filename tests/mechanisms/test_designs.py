@@ -1,0 +1,87 @@
+"""Designs as data: read back they are the same, and nothing else is ever made of a record."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from mechanisms import catalog, designs
+from mechanisms.catalog import build
+from mechanisms.counters.design import Counters
+from mechanisms.counters.job_totals import JobTotals
+from mechanisms.counters.levels import Level
+from mechanisms.designs import Reports, UnknownDesignError, read, require_met, written
+
+SEARCHED = [
+    (name, small)
+    for name, one in catalog.registrations().items()
+    if one.searched
+    and one.of_reports
+    and not one.constructor.__module__.startswith("mechanisms.papers")
+    for small in one.small
+]
+
+
+@pytest.mark.parametrize(("name", "small"), SEARCHED)
+def test_what_auto_takes_is_read_back_from_json(name: str, small: dict[str, Any]) -> None:
+    mechanism = build(name, **small)
+    record = json.loads(json.dumps(written(mechanism), allow_nan=False))
+    assert read(record) == mechanism
+    assert read(record).local == mechanism.local
+
+
+def test_rationals_are_exact() -> None:
+    share = Fraction(1, 3)
+    assert written(share) == {"numerator": 1, "denominator": 3}
+    assert read(json.loads(json.dumps(written((share, 0.1, None))))) == (share, 0.1, None)
+
+
+def test_permanent_noise_costs_what_all_values_of_a_user_do() -> None:
+    mechanism = build("grr", epsilon=1.0, domain_size=9)
+    require_met(Reports(mechanism, "local", 3.0, 0.0, 1, distinct=3), 3.0, 0.0)
+    with pytest.raises(ValueError, match="do not meet epsilon 2"):
+        require_met(Reports(mechanism, "local", 2.0, 0.0, 1, distinct=3), 2.0, 0.0)
+    # Nothing that a shuffler adds counts there.
+    with pytest.raises(ValueError, match="do not meet"):
+        require_met(Reports(mechanism, "shuffle", 2.0, 1e-6, 10**6, distinct=3), 2.0, 1e-6)
+
+
+def test_a_smaller_batch_hides_less() -> None:
+    reports = Reports(build("grr", epsilon=3.0, domain_size=9), "shuffle", 1.0, 1e-6, 10_000)
+    require_met(reports, 1.0, 1e-6)
+    few = Reports(reports.mechanism, "shuffle", 1.0, 1e-6, 100)
+    liars = Reports(reports.mechanism, "shuffle", 1.0, 1e-6, 10_000, honest_share=0.01)
+    for worse in (few, liars):
+        with pytest.raises(ValueError, match="do not meet epsilon 1"):
+            require_met(worse, 1.0, 1e-6)
+
+
+@pytest.mark.parametrize("kind", [Counters, JobTotals])
+@pytest.mark.parametrize("neighbours", ["replace", "add or remove"])
+def test_what_a_design_says_of_its_own_price_is_not_believed(kind: Any, neighbours: str) -> None:
+    design = kind.meeting([Level(2, 9)], neighbours, epsilon=1.0, delta=1e-6)
+    record = written(design) | {"epsilon": 1e-3}
+    require_met(read(record), 1.0, 1e-6)
+    with pytest.raises(ValueError, match="does not meet epsilon"):
+        require_met(read(record), 0.99, 1e-6)
+
+
+@pytest.mark.parametrize("part", [float("nan"), float("inf"), object(), {1}, b"bytes"])
+def test_what_has_no_record_is_refused(part: Any) -> None:
+    with pytest.raises(UnknownDesignError, match="has no record"):
+        written((part,))
+
+
+def test_nothing_else_is_made_of_a_record() -> None:
+    for name in ("os", "Popen", "mechanisms.designs:Reports", "JobTotals", ""):
+        with pytest.raises(UnknownDesignError, match="does not know"):
+            read({"is": name})
+
+
+def test_every_name_is_of_a_kind_that_is_there() -> None:
+    for name, path in designs._KINDS.items():
+        kind = designs._kind(name)
+        assert f"{kind.__module__}:{kind.__name__}" == f"mechanisms.{path}"

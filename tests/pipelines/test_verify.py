@@ -1,0 +1,510 @@
+"""Releases that somebody has tampered with, and ledgers that were rolled back: all are refused.
+
+Who tampers may have the key: then the release is signed again, and it is its content that tells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from pipelines.cli import cli
+from pipelines.errors import RequestError
+from pipelines.ledger.ledger import CollectionLedger
+from pipelines.ledger.public_log import HEAD, LEAVES, read_head, read_log
+from pipelines.releases import release, signature
+from pipelines.releases.signature import SIGNATURE, VARIABLE
+from pipelines.verify.registry import entry
+from pipelines.verify.verdict import LIMIT
+from pipelines.verify.verify import opened, verified
+from tests.fakes.ledger_rivals import request
+from tests.fakes.ledgers import begun
+from tests.fakes.repeating import seeded
+
+KEY = str(Path(os.environ["XDG_STATE_HOME"], "hushbeam", "signing-key.public.pem"))
+PLAN = {
+    "collection": "trips", "version": 1, "unit": "user", "user_column": "user",
+    "input": "log.parquet", "output": "releases/{window}", "epsilon": 1,
+    "ledger": "ledger.sqlite", "budget": {"epsilon": 9, "delta": 1e-3},
+    "metrics": [
+        {"name": "city", "kind": "histogram", "column": "city", "domain": "0..7"},
+        {"name": "size", "kind": "mean", "column": "size", "bounds": "0,10"},
+        {"name": "events", "kind": "count", "column": "city", "domain": "0..7",
+         "drawn_by": "shuffler"},
+        {"name": "said", "kind": "histogram", "column": "city", "domain": "0..7",
+         "drawn_by": "each-report", "min_reports": 1000},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two windows of a plan, the log of their ledger, and a head of it that was kept."""
+    folder, before = tmp_path_factory.mktemp("made"), Path.cwd()
+    os.chdir(folder)
+    try:
+        users = np.arange(2000)
+        rows = {"user": [f"u{k}" for k in users], "city": users % 9, "size": users % 11 * 1.0}
+        pq.write_table(pa.table(rows), "log.parquet")
+        Path("plan.yaml").write_text(json.dumps(PLAN))
+        with seeded("verify"):
+            for words in (
+                ["ledger", "init", "plan.yaml"],
+                ["run", "plan.yaml", "--window", "2026-11-20"],
+                ["run", "plan.yaml", "--window", "2026-11-21"],
+                ["ledger", "log", "--ledger", "ledger.sqlite", "--output", "log"],
+            ):
+                assert cli.main(words) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def copy(made: Path, tmp_path: Path) -> Path:
+    """A folder to tamper with."""
+    shutil.copytree(made / "releases/2026-11-20", tmp_path / "release")
+    return tmp_path / "release"
+
+
+def faults(made: Path, folder: Path) -> list[str]:
+    """What is wrong with a release, by who has the log and a head of it."""
+    verifier = opened(KEY, str(made / "log"), str(made / "log" / HEAD))
+    findings = verified([str(folder)], verifier).findings[str(folder)]
+    return [f"{one.subject}: {one.said}" for one in findings if one.outcome == "fault"]
+
+
+# ---- tampering -----------------------------------------------------------------------------------
+
+Said = dict[str, Any]
+
+
+def edit(folder: Path, name: str, change: Callable[[Said], object]) -> None:
+    path = folder / name / "statement.json"
+    said = json.loads(path.read_text("utf-8"))
+    change(said)
+    path.write_text(json.dumps(said), "utf-8")
+
+
+def column(folder: Path, file: str, name: str, change: Callable[[Any], Any]) -> None:
+    """Write one column of a table anew."""
+    table = pq.ParquetFile(folder / file).read()
+    place, kind = table.column_names.index(name), table.schema.field(name).type
+    cells = pa.array([change(cell) for cell in table[name].to_pylist()], kind)
+    pq.write_table(table.set_column(place, name, cells), folder / file)
+
+
+def sign(folder: Path) -> None:
+    names = [path for path in folder.rglob("*") if path.is_file() and path.name != SIGNATURE]
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in names}
+    (folder / SIGNATURE).write_bytes(signature.signed(files))
+
+
+def byte(folder: Path, _: Path) -> None:
+    path = folder / "city/histogram.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def words(folder: Path, _: Path) -> None:
+    path = folder / "report.html"
+    path.write_text(path.read_text("utf-8").replace("epsilon", "Epsilon"), "utf-8")
+
+
+def gone(folder: Path, _: Path) -> None:
+    (folder / "size/mean.parquet").unlink()
+
+
+def more(folder: Path, _: Path) -> None:
+    (folder / "size/more.parquet").write_bytes(b"more")
+
+
+def unsigned(folder: Path, _: Path) -> None:
+    (folder / SIGNATURE).unlink()
+
+
+def of_another(folder: Path, made: Path) -> None:
+    shutil.copy(made / "releases/2026-11-21" / SIGNATURE, folder / SIGNATURE)
+
+
+def mixed(folder: Path, made: Path) -> None:
+    shutil.copytree(made / "releases/2026-11-21/city", folder / "city", dirs_exist_ok=True)
+
+
+def redigested(folder: Path, made: Path) -> None:
+    """The digest is that of the altered file, and the signature still the old one."""
+    byte(folder, made)
+    said = json.loads((folder / SIGNATURE).read_text())
+    changed = json.loads(signature.signed({"a": (folder / "city/histogram.parquet").read_bytes()}))
+    said["files"]["city/histogram.parquet"] = changed["files"]["a"]
+    (folder / SIGNATURE).write_text(json.dumps(said))
+
+
+def strange_key(folder: Path, _: Path) -> None:
+    """All is consistent, and signed by somebody else."""
+    with pytest.MonkeyPatch.context() as patch:
+        other = Ed25519PrivateKey.from_private_bytes(bytes(32))
+        patch.setattr(signature, "signing_key", lambda: other)
+        sign(folder)
+
+
+def garbled(folder: Path, _: Path) -> None:
+    (folder / SIGNATURE).write_text("[" * 5000)
+
+
+WITHOUT_KEY = (
+    byte, words, gone, more, unsigned, of_another, mixed, redigested, strange_key, garbled,
+)  # fmt: skip
+
+
+def said(name: str, *path: Any, to: Any) -> Callable[[Path], None]:
+    """A field of a statement is another one."""
+
+    def tamper(folder: Path) -> None:
+        def change(statement: Any) -> None:
+            for key in path[:-1]:
+                statement = statement[key]
+            before = statement[path[-1]]
+            statement[path[-1]] = to(before) if callable(to) else to
+
+        edit(folder, name, change)
+
+    return tamper
+
+
+def cell(file: str, name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
+    return lambda folder: column(folder, file, name, change)
+
+
+def halved(x: float) -> float:
+    return x / 2
+
+
+def in_words_too(folder: Path) -> None:
+    """Half the epsilon of a metric, in numbers, in words, and by the whole release."""
+    for name in ("city", ""):
+        path = folder / name / "statement.json"
+        statement = json.loads(path.read_text("utf-8"))
+        promise = statement["guarantees"]["release"]
+        promise["epsilon"] /= 2
+        statement["in_words"] = [_half(line) for line in statement["in_words"]]
+        for account in statement["design"] if name == "" else ():
+            account["epsilon"] /= 2
+        path.write_text(json.dumps(statement), "utf-8")
+
+
+def _half(line: str) -> str:
+    from pipelines.wording import factor, upward
+
+    if "This is epsilon " not in line:
+        return line
+    head, _, rest = line.partition("This is epsilon ")
+    number, _, rest = rest.partition(",")
+    whole = head.partition("of at most ")
+    small = float(number) / 2
+    unless = whole[2][whole[2].index(",") :] if "," in whole[2] else ". "
+    return f"{whole[0]}{whole[1]}{factor(small)}{unless}This is epsilon {upward(small, 6):g},{rest}"
+
+
+def deleted(folder: Path) -> None:
+    (folder / "events/count.parquet").unlink()
+
+
+def forgotten(folder: Path) -> None:
+    """A metric is no account any more, so that the others come to less."""
+    edit(folder, "", lambda one: one["design"].pop())
+
+
+def undesigned(folder: Path) -> None:
+    edit(folder, "events", lambda one: one.update(design=None))
+
+
+LAW = ("design", "laws", 0)
+BLOCK = ("design", "dummies", "blocks", 0, "laws", 0)
+HISTOGRAM, COUNT, MEAN = "city/histogram.parquet", "events/count.parquet", "size/mean.parquet"
+RE_SIGNED: dict[str, Callable[[Path], None]] = {
+    "a metric's epsilon": said("city", "guarantees", "release", "epsilon", to=halved),
+    "an epsilon everywhere": in_words_too,
+    "the joint epsilon": said("", "guarantees", "release", "epsilon", to=halved),
+    "a delta": said("events", "guarantees", "release", "delta", to=0.0),
+    "less noise of the job": said("city", *LAW, "sigma", to=halved),
+    "less noise of dummies": said("events", *BLOCK, "sigma", to=halved),
+    "more rows of a user": said("city", "design", "rows", to=2),
+    "more slots": said("events", "design", "levels", 0, "slots", to=2),
+    "other neighbours": said("city", "guarantees", "release", "neighbours", to="add or remove"),
+    "a larger local epsilon": said("said", "design", "mechanism", "epsilon", to=lambda e: 2 * e),
+    "a larger batch": said("said", "design", "n", to=10**6),
+    "no design": undesigned,
+    "an account's epsilon": said("", "design", 0, "epsilon", to=halved),
+    "an account is missing": forgotten,
+    "words": said("size", "in_words", to=lambda lines: [line.replace("1", "9") for line in lines]),
+    "an estimate": cell(HISTOGRAM, "estimate", lambda x: x + 0.5),
+    "an interval": cell(COUNT, "upper", lambda x: x - 1000),
+    "a joint interval": cell(COUNT, "lower_simultaneous", lambda x: x + 15),
+    "a table's epsilon": cell(COUNT, "epsilon", halved),
+    "a table's window": cell(MEAN, "window", lambda _: "2026-11-21"),
+    "an error": cell(COUNT, "standard_error", lambda x: -x),
+    "shares": cell(HISTOGRAM, "unbiased", lambda x: x * 1.01),
+    "how many took part": said("city", "took_part", "estimate", to=lambda n: 2 * n),
+    "no first table": deleted,
+    "another window": said("", "plan", "window", to="2026-11-22"),
+    "a price that was opened": said("", "ledger", "opened", "prices", 0, 0, to=halved),
+    "another change": said("", "ledger", "changes", to=lambda n: n + 1),
+    "another ledger": said("", "ledger", "id", to="0" * 16),
+}
+
+
+def test_what_nobody_has_touched_has_no_faults(made: Path) -> None:
+    for name in ("2026-11-20", "2026-11-21"):
+        assert faults(made, made / "releases" / name) == []
+
+
+@pytest.mark.parametrize("tamper", WITHOUT_KEY, ids=lambda one: one.__name__)
+def test_a_release_that_was_altered_is_refused(
+    made: Path, copy: Path, tamper: Callable[[Path, Path], None]
+) -> None:
+    tamper(copy, made)
+    assert faults(made, copy)
+
+
+@pytest.mark.parametrize("name", RE_SIGNED)
+def test_a_release_that_was_altered_and_signed_again_is_refused(
+    made: Path, copy: Path, name: str
+) -> None:
+    RE_SIGNED[name](copy)
+    sign(copy)
+    wrong = faults(made, copy)
+    assert wrong
+    assert not any(line.startswith(("signature", "files")) for line in wrong)
+
+
+def test_signing_again_is_no_fault_of_its_own(made: Path, copy: Path) -> None:
+    sign(copy)
+    assert faults(made, copy) == []
+
+
+# ---- ledgers -------------------------------------------------------------------------------------
+
+WINDOWS = 6
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A ledger with its log, and what it and its witness were after each window."""
+    folder = tmp_path_factory.mktemp("ledger")
+    path = str(folder / "ledger.sqlite")
+    begun(path, witness=folder / "witness.json")
+    for day in range(WINDOWS):
+        spend(path, day)
+        for name in ("ledger.sqlite", "witness.json"):
+            shutil.copy(folder / name, folder / f"{day}-{name}")
+    CollectionLedger.open(path).publish_log(str(folder / "log"))
+    return folder
+
+
+def spend(path: str, day: int) -> None:
+    """A window that fails: it gives its price back, and leaves two changes like any other."""
+    output = os.path.join(os.path.dirname(path), f"out-{day}")
+    with CollectionLedger.open(path).spend(request(f"day {day}", output, 0.01)):
+        pass
+
+
+@pytest.fixture
+def rolled(copies: Path) -> Iterator[Callable[[int, int], str]]:
+    """Puts a copy and its witness back, lets it go on, and publishes its log in another place."""
+    path, kept = copies / "ledger.sqlite", copies / "kept"
+    kept.mkdir()
+    for name in ("ledger.sqlite", "witness.json"):
+        shutil.copy(copies / name, kept / name)
+
+    def roll(day: int, windows: int) -> str:
+        for name in ("ledger.sqlite", "witness.json"):
+            shutil.copy(copies / f"{day}-{name}", copies / name)
+        for number in range(windows):
+            spend(str(path), 100 + number)
+        log = copies / f"log-{day}-{windows}"
+        CollectionLedger.open(str(path)).publish_log(str(log))
+        return str(log)
+
+    yield roll
+    for name in ("ledger.sqlite", "witness.json"):
+        shutil.copy(kept / name, copies / name)
+    shutil.rmtree(kept)
+
+
+ROLLED = [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0)]
+FORKED = [(0, 7), (1, 4), (2, 3), (3, 9), (4, 2)]
+
+
+@pytest.mark.parametrize(("day", "windows"), [*ROLLED, *FORKED])
+def test_a_ledger_that_was_rolled_back_is_refused_by_who_has_a_later_head(
+    copies: Path, rolled: Callable[[int, int], str], day: int, windows: int
+) -> None:
+    log = rolled(day, windows)
+    finding = opened(KEY, log, str(copies / "log" / HEAD)).of_log()
+    assert (finding.outcome, finding.subject) == ("fault", "ledger")
+    assert ("rolled back" in finding.said) or windows
+    assert opened(KEY, log).of_log().outcome == "not checked"
+    # Nor does it go on in the place where the log was published.
+    path = str(copies / "ledger.sqlite")
+    with pytest.raises(RequestError, match="does not go on from"):
+        CollectionLedger.open(path).publish_log(str(copies / "log"))
+
+
+def test_a_log_goes_on_from_every_head_that_it_had(copies: Path, tmp_path: Path) -> None:
+    path, log = str(copies / "ledger.sqlite"), tmp_path / "log"
+    ledger = CollectionLedger.open(path)
+    heads = []
+    for day in range(200, 203):
+        ledger.publish_log(str(log))
+        shutil.copy(log / HEAD, tmp_path / f"{day}.json")
+        heads.append(tmp_path / f"{day}.json")
+        spend(path, day)
+    ledger.publish_log(str(log))
+    for head in heads:
+        assert opened(KEY, str(log), str(head)).of_log().outcome == "holds"
+
+
+def test_leaves_of_a_log_tell_nothing(copies: Path) -> None:
+    """Of windows that failed nothing is opened: each leaf is 32 bytes, and none comes twice."""
+    log = read_log(str(copies / "log"), opened(KEY).key)
+    assert len({*log.leaves}) == log.head.size >= 2 * WINDOWS
+    written = (copies / "log" / LEAVES).read_bytes() + (copies / "log" / HEAD).read_bytes()
+    assert b"day" not in written
+    assert len((copies / "log" / LEAVES).read_bytes()) == 32 * log.head.size
+
+
+@pytest.mark.parametrize("change", [{"size": 1}, {"root": "0" * 64}, {"ledger": "0" * 16}])
+def test_a_head_that_was_altered_is_none(copies: Path, tmp_path: Path, change: Said) -> None:
+    head = json.loads((copies / "log" / HEAD).read_text())
+    (tmp_path / HEAD).write_text(json.dumps(head | change))
+    with pytest.raises(ValueError, match="not signed"):
+        read_head(str(tmp_path / HEAD), opened(KEY).key)
+    shutil.copy(copies / "log" / LEAVES, tmp_path / LEAVES)
+    with pytest.raises(RequestError, match="--log"):
+        opened(KEY, str(tmp_path))
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_says_first_what_it_cannot_show(made: Path, copy: Path, run) -> None:
+    whole = ["verify", str(copy), "--key", KEY]
+    outcome = run(whole)
+    assert outcome.code == 0
+    assert outcome.out.startswith("No release can show that noise was drawn")
+    assert "not checked: ledger" in outcome.out
+    log, head = str(made / "log"), str(made / "log" / HEAD)
+    outcome = run([*whole, "--log", log, "--head", head])
+    assert (outcome.code, "not checked:" in outcome.out) == (0, False)
+    gone(copy, made)
+    outcome = run([*whole, "--json"])
+    assert outcome.code == 1
+    said = json.loads(outcome.out)
+    assert said["faults"] >= 1
+    assert {one["outcome"] for one in said["findings"]} >= {"holds", "fault"}
+
+
+def test_wrong_requests_of_the_command_are_refused(made: Path, copy: Path, refused) -> None:
+    head = str(made / "log" / HEAD)
+    refused(["verify", str(copy), "--key", "absent.pem"], "--key: absent.pem cannot be read")
+    refused(["verify", str(copy), "--key", KEY, "--head", head], "name that with --log")
+    refused(["verify", str(copy), "--key", KEY, "--log", "absent"], "--log: ")
+    refused(["verify", "absent", "--key", KEY], "there is no release")
+
+
+def test_a_key_is_made_once_and_its_public_half_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "own"))
+    with pytest.warns(match="made .*own, under which releases are signed"):
+        first = signature.signing_key()
+    assert signature.signing_key().private_bytes_raw() == first.private_bytes_raw()
+    public = signature.public_key("--key", str(tmp_path / f"own{signature.PUBLIC}"))
+    assert public == first.public_key()
+    assert (tmp_path / "own").stat().st_mode & 0o077 == 0
+
+
+def test_a_release_that_grew_is_signed_again_and_nothing_else_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "release"
+    release.publish(str(folder), {"a": b"1", "b": b"2"}, {"release_id": "one"})
+    (folder / "a").write_bytes(b"tampered")
+    (folder / "b").write_bytes(b"22")
+    release.sign_again(str(folder), {"b": b"22"})
+    findings = opened(KEY).of_release(str(folder))
+    wrong = [one.said for one in findings if one.subject == "files"]
+    assert wrong == ["a is not as it was signed"]
+
+
+def test_a_release_that_is_a_link_is_not_followed(made: Path, copy: Path) -> None:
+    path = copy / "city/histogram.parquet"
+    path.unlink()
+    path.symlink_to(made / "releases/2026-11-20/city/histogram.parquet")
+    assert any("it is a link" in line for line in faults(made, copy))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"is": "os"}, {"is": "level"}, {"is": "job totals", "levels": "all"}, [[[]]], 3, "design",
+        {"is": "reports", "mechanism": {"is": "level", "slots": 1, "counters": 1}},
+        {"numerator": 1, "denominator": 0}, {"is": []},
+    ],
+)  # fmt: skip
+def test_a_record_of_anybody_raises_nothing(made: Path, copy: Path, record: Any) -> None:
+    """What is of a kind that nobody knows is not checked for the metric, and never holds."""
+    edit(copy, "city", lambda one: one.update(design=record))
+    sign(copy)
+    verifier = opened(KEY)
+    findings = verified([str(copy)], verifier).findings[str(copy)]
+    of_city = [one for one in findings if one.subject == "price" and one.said.startswith("city")]
+    assert of_city
+    assert all(one.outcome != "holds" for one in of_city)
+
+
+def test_a_site_has_a_page_of_what_was_verified(made: Path, run, refused) -> None:
+    releases = str(made / "releases")
+    words = ["site", f"{releases}/2026*", "--output", "public"]
+    refused([*words, "--log", str(made / "log")], "name the --key as well")
+    log, head = str(made / "log"), str(made / "log" / HEAD)
+    assert run([*words, "--key", KEY, "--log", log, "--head", head]).code == 0
+    page = Path("public/verification.html").read_text("utf-8")
+    assert page.index(LIMIT) < page.index("holds")
+    assert "0 faults, 0 not checked" in page
+    assert "<script" not in page
+    assert "verification.html" in Path("public/index.html").read_text("utf-8")
+
+
+def test_an_entry_of_the_registry_says_what_was_declared_and_counts_nobody(
+    made: Path, copy: Path, run
+) -> None:
+    words = ["verify", str(copy), "--key", KEY, "--registry", "entry.yaml"]
+    assert run(words).code == 0
+    text = Path("entry.yaml").read_text("utf-8")
+    said = yaml.safe_load(text)["deployment"]
+    assert set(said) == {
+        "basic", "dp_variant", "privacy_loss", "deployment_model", "implementation",
+        "administrative",
+    }  # fmt: skip
+    loss = said["privacy_loss"]
+    assert loss["privacy_parameters"]["epsilon"] <= 1
+    assert said["dp_variant"]["variant_name"] == "Approximate DP"
+    assert "number_of_privacy_units" not in loss  # 2,000 users reported, and none were declared
+    assert "2000" not in text
+    edit(copy, "size", lambda one: one["request"].update(expected=1234))
+    assert entry([str(copy)])["deployment"]["privacy_loss"]["number_of_privacy_units"] == 1234
+    gone(copy, made)
+    outcome = run([*words[:-1], "other.yaml"])
+    assert (outcome.code, Path("other.yaml").exists()) == (2, False)
