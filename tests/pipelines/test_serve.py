@@ -56,7 +56,7 @@ def slotted() -> bytes:
 
 def terms(expected: Expected = EXPECTED, most: int = 1000, issuer: str = "") -> Terms:
     mark, published = expected.fingerprint.hex(), not expected.slots
-    return Terms("reports", "monday", mark, 1, expected.slots, published, most, issuer)
+    return Terms("reports", "monday", mark, 1, expected.slots, published, most, issuer=issuer)
 
 
 def opened(folder: Path, of: Terms | None = None) -> Window:
@@ -392,17 +392,20 @@ def test_nothing_of_the_sender_is_kept_or_said(tmp_path: Path, caplog, capfd) ->
 # ---- the issuer, and the OPRF party --------------------------------------------------------------
 
 
-CREDENTIAL = bytes(range(32)).hex()
+CREDENTIAL, OTHER = bytes(range(32)).hex(), bytes(32).hex()
 
 
 def party(folder: Path, role: Role, most: int = 3) -> Window:
     """A window of a party that evaluates: of the issuer, or of the OPRF party."""
     for name in ("issuer", "strings"):
         (folder / name).write_bytes(SEED)
-    (folder / "devices").write_text(f"{hashlib.sha256(CREDENTIAL.encode()).hexdigest()}\n")
+    enrolled = [
+        hashlib.sha256(credential.encode()).hexdigest() for credential in (CREDENTIAL, OTHER)
+    ]
+    (folder / "devices").write_text("\n".join(enrolled))
     (folder / FOLDER).mkdir(exist_ok=True)
     files = {name: str(folder / name) for name in ("issuer", "strings", "devices")}
-    made = Terms(role, "monday", PLAN.hex(), 1, (), True, most, **files)
+    made = Terms(role, "monday", PLAN.hex(), 1, (), True, 1000, most, **files)
     return Window.opened(place(folder, role, "monday"), made)
 
 
@@ -430,6 +433,17 @@ def test_a_device_fetches_once_and_may_ask_again_for_the_same(tmp_path: Path) ->
         tokens = requests[0].tokens(split(answer[:-PROOF]), answer[-PROOF:], ISSUER.public)
         assert [ISSUER.valid(token) for token in tokens] == [True, True]
     assert evaluated(tmp_path, "/tokens/tuesday", bodies[:1], **known) == [404]
+
+
+def test_devices_fetch_as_many_as_they_are(tmp_path: Path) -> None:
+    """The number of elements is of a request, whoever has fetched before."""
+    party(tmp_path, "tokens", most=1)
+    for credential in (CREDENTIAL, OTHER):
+        body = Request.drawn(1, RNG).elements[0]
+        (answer,) = evaluated(
+            tmp_path, "/tokens/monday", [body], Authorization=f"Bearer {credential}"
+        )
+        assert isinstance(answer, bytes)
 
 
 def test_an_issuer_keeps_nothing_that_names_a_device(tmp_path: Path) -> None:
