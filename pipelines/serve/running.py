@@ -15,8 +15,8 @@ from pipelines.plan.split import Split, require_sealable, split
 from pipelines.request import answers
 from pipelines.serve.command import ServeRequest
 from pipelines.serve.service import FOLDER, VARIABLE, place
-from pipelines.serve.terms import Role, Terms
-from pipelines.serve.window import Window
+from pipelines.serve.terms import Role, WindowTerms
+from pipelines.serve.window import WindowStore
 from pipelines.storage.paths import flush, make_folders
 from pipelines.views.console import Screen
 
@@ -54,7 +54,7 @@ def serve(request: ServeRequest) -> int:
     return DONE
 
 
-def _terms(request: ServeRequest, parted: Split, role: Role) -> Terms:
+def _terms(request: ServeRequest, parted: Split, role: Role) -> WindowTerms:
     """What a window takes, by the plan and the options."""
     if not parted.counters:
         require_sealable(parted)
@@ -72,7 +72,7 @@ def _terms(request: ServeRequest, parted: Split, role: Role) -> Terms:
         seeds["issuer"] = _seed(request, parted, kind)
     if request.strings:
         seeds["strings"] = _seed(request, parted, "strings")
-    return Terms(
+    return WindowTerms(
         role=role,
         window=parted.job.window,
         fingerprint=parted.fingerprint.hex(),
@@ -103,11 +103,11 @@ def _slots(parted: Split) -> tuple[int, ...]:
     return parted.expected(form).slots
 
 
-def _open(landing: Path, path: Path, terms: Terms, alone: bool) -> None:
+def _open(landing: Path, path: Path, terms: WindowTerms, alone: bool) -> None:
     try:
         for folder in reversed(make_folders(str(landing / FOLDER), 0o700)):
             flush(folder)
-        window = Window.opened(path, terms)
+        window = WindowStore.opened(path, terms)
         closed = window.status().closed
         window.release()
     except (OSError, sqlite3.Error) as error:
@@ -122,7 +122,7 @@ def _close(path: Path, name: str) -> int:
     if not path.exists():
         raise RequestError(f"--close: window {name} was never opened in this folder")
     try:
-        Window(path).close()
+        WindowStore(path).close()
     except (OSError, sqlite3.Error) as error:
         raise FailedError(
             f"window {name} takes no more, and has not landed whole: {reason(error)}; close it "

@@ -19,7 +19,7 @@ Role = Literal["reports", "tokens", "strings"]
 
 
 @dataclass(frozen=True)
-class Terms:
+class WindowTerms:
     """A window, and what is taken in it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Terms:
         return json.dumps(asdict(self))
 
     @classmethod
-    def read(cls, text: str) -> Terms:
+    def read(cls, text: str) -> WindowTerms:
         """What `written` has made."""
         fields: Mapping[str, Any] = json.loads(text)
         return cls(**{**fields, "slots": tuple(fields["slots"])})

@@ -146,11 +146,11 @@ def test_nothing_that_was_answered_is_lost_or_doubled(
 def test_commits_are_synced_before_they_are_seen(workspace: Path) -> None:
     """Kills keep what the system has; that a power cut does, too, is SQLite's promise in FULL."""
     from pipelines.serve.service import FOLDER
-    from pipelines.serve.window import Window
+    from pipelines.serve.window import WindowStore
 
     shutil.copytree(EXAMPLE, ".", dirs_exist_ok=True)
     assert cli.main(["serve", *command("--window", MONDAY, "--open")]) == 0
     (path,) = (Path("landing") / FOLDER).glob("*.sqlite")
-    database: sqlite3.Connection = Window(path)._connection()
+    database: sqlite3.Connection = WindowStore(path)._connection()
     assert database.execute("PRAGMA synchronous").fetchone() == (2,)
     assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
