@@ -131,11 +131,13 @@ def window_of(folder: Path, arguments: argparse.Namespace, ports: dict[str, int]
             services.enter_context(organisation.serving(service, ports[name]))
         for number, (_, place) in enumerate(devices):
             _report(place, _LUNCHES[number % 2], arguments.window, ports)
-        if _CLIENT.exists() and arguments.browsers:
+        site = collector.folder / "site"
+        if (site / "client").exists() and arguments.browsers:
             address = f"http://localhost:{ports['PAGE_ENDPOINT']}/reports"
-            site = str(collector.folder / "site")
             script = str(_EXAMPLE / "devices.mjs")
-            subprocess.run(["node", script, site, address, str(arguments.browsers)], check=True)
+            subprocess.run(
+                ["node", script, str(site), address, str(arguments.browsers)], check=True
+            )
         if arguments.stay:
             input(f"\nAnswer at http://localhost:{ports['PAGE']}, then press Enter here: ")
         shuffler.run("night")
