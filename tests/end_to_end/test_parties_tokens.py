@@ -12,7 +12,7 @@ import pytest
 
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire.sealing import create_key, public_key
-from mechanisms.wire.tokens import Issuer, Request
+from mechanisms.wire.tokens import Issuer, TokenRequest
 from pipelines.parties.device import ClientReports
 from pipelines.parties.string_keys import StringKeys
 from pipelines.parties.window_keys import KeyFolder
@@ -183,7 +183,7 @@ def test_strings_are_evaluated_for_who_pays_whoever_it_is(run, refused) -> None:
 
 
 def _tokens(issuer: Issuer, count: int) -> bytes:
-    request = Request.drawn(count, SecureRandom())
+    request = TokenRequest.drawn(count, SecureRandom())
     return b"".join(request.tokens(*issuer.evaluate(request.elements), issuer.public))
 
 

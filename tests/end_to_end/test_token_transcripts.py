@@ -13,7 +13,7 @@ from scipy import stats
 
 from mechanisms.randomness import SeededRandom
 from mechanisms.wire import binary
-from mechanisms.wire.tokens import Issuer, Request
+from mechanisms.wire.tokens import Issuer, TokenRequest
 from pipelines.parties.device import ClientReports
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
@@ -63,7 +63,7 @@ def transcript(parted: Split, swapped: bool, rng: SeededRandom, leaky: bool) -> 
     for device in (0, 1):
         secret = rng.words(4).tobytes()
         digest = hashlib.sha256(secret.hex().encode()).digest()
-        request = Request([digest]) if leaky else Request.drawn(1, rng)
+        request = TokenRequest([digest]) if leaky else TokenRequest.drawn(1, rng)
         evaluated, proof = ISSUER.evaluate(request.elements)
         (token,) = request.tokens(evaluated, proof, ISSUER.public)
         known.append((digest, *request.elements, *evaluated))
@@ -103,7 +103,7 @@ def test_swapped_devices_leave_transcripts_of_one_law(parted: Split, leaky: bool
 
 def test_no_party_can_compute_a_fetch_from_a_token(parted: Split) -> None:
     """With its key: the inputs of tokens, and all that it makes of them, meet no request."""
-    request = Request.drawn(4, SeededRandom(3))
+    request = TokenRequest.drawn(4, SeededRandom(3))
     evaluated, proof = ISSUER.evaluate(request.elements)
     tokens = request.tokens(evaluated, proof, ISSUER.public)
     secret = voprf.derived(bytes(32), b"hushbeam issuer")
@@ -119,10 +119,10 @@ def spend(most: int, honest: int, rng: SeededRandom) -> tuple[int, int]:
     """How many reports an endpoint keeps of honest devices, and of one with so many tokens."""
     endpoint = Parties(ISSUER, NEXT, NEXT)
     kept = dict.fromkeys(("honest", "sybil"), 0)
-    devices = Request.drawn(honest, rng)
+    devices = TokenRequest.drawn(honest, rng)
     for token in devices.tokens(*ISSUER.evaluate(devices.elements), ISSUER.public):
         kept["honest"] += endpoint.report(token, token)[0] == 204
-    own, late = Request.drawn(most, rng), Request.drawn(most, rng)
+    own, late = TokenRequest.drawn(most, rng), TokenRequest.drawn(most, rng)
     mine = own.tokens(*ISSUER.evaluate(own.elements), ISSUER.public)
     other = late.tokens(*NEXT.evaluate(late.elements), NEXT.public)
     mixed = [a[:32] + b[32:] for a, b in zip(mine, mine[1:] + other, strict=False)]

@@ -23,7 +23,7 @@ from mechanisms.wire.oblivious import PROOF, STRINGS, Blinded, Evaluator, split
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.screening import Expected
 from mechanisms.wire.sealing import seal, seal_slots
-from mechanisms.wire.tokens import Issuer, Request
+from mechanisms.wire.tokens import Issuer, TokenRequest
 from pipelines.errors import RequestError
 from pipelines.serve import service
 from pipelines.serve.application import LARGEST, application
@@ -197,7 +197,7 @@ def test_a_token_pays_for_one_report_and_answers_for_the_same_one_again(
     tmp_path: Path, issuer: str
 ) -> None:
     window = opened(tmp_path, terms(issuer=issuer))
-    request = Request.drawn(2, RNG)
+    request = TokenRequest.drawn(2, RNG)
     first, second = request.tokens(*ISSUER.evaluate(request.elements), ISSUER.public)
     one, other = body(), body()
     both = one + records([other])[0]
@@ -419,7 +419,7 @@ def evaluated(folder: Path, path: str, bodies: Sequence[bytes], **headers: str) 
 
 def test_a_device_fetches_once_and_may_ask_again_for_the_same(tmp_path: Path) -> None:
     party(tmp_path, "tokens")
-    requests = [Request.drawn(count, RNG) for count in (2, 2, 4)]
+    requests = [TokenRequest.drawn(count, RNG) for count in (2, 2, 4)]
     bodies = [b"".join(request.elements) for request in requests]
     path, known = "/tokens/monday", {"Authorization": f"Bearer {CREDENTIAL}"}
     assert evaluated(tmp_path, path, bodies) == [401] * 3
@@ -447,7 +447,7 @@ def test_devices_fetch_as_many_as_they_are(tmp_path: Path) -> None:
 
 
 def test_an_issuer_keeps_nothing_that_names_a_device(tmp_path: Path) -> None:
-    window, request = party(tmp_path, "tokens"), Request.drawn(2, RNG)
+    window, request = party(tmp_path, "tokens"), TokenRequest.drawn(2, RNG)
     body = b"".join(request.elements)
     evaluated(tmp_path, "/tokens/monday", [body], Authorization=f"Bearer {CREDENTIAL}")
     assert window.status().kept == 1
