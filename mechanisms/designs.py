@@ -31,7 +31,7 @@ _KINDS = {
     "group selection": "heavy_hitters.group_selection:GroupSelection",
     "quantile choice": "distribution.quantile_choice:QuantileChoice",
     "running totals": "running.totals:RunningTotals",
-    "reports": "designs:Reports",
+    "reports": "designs:RandomisedReports",
     "level": "counters.levels:Level",
     "portion": "counters.levels:Portion",
     "contribution": "running.totals:Contribution",
@@ -79,7 +79,7 @@ class UnknownDesignError(ValueError):
 
 
 @dataclass(frozen=True)
-class Reports:
+class RandomisedReports:
     """What units randomise by themselves, and the least batch that hides them.
 
     Attributes:
@@ -92,7 +92,7 @@ class Reports:
         distinct: of permanent noise the most values that a unit reports, in all windows together.
 
     >>> from mechanisms.catalog import build
-    >>> reports = Reports(build("grr", epsilon=1.0, domain_size=9), "local", 1.0, 0.0, 1)
+    >>> reports = RandomisedReports(build("grr", epsilon=1.0, domain_size=9), "local", 1.0, 0.0, 1)
     >>> read(written(reports)) == reports
     True
     """

@@ -36,7 +36,9 @@ _kept = Path(os.environ["XDG_STATE_HOME"], "hushbeam", "shuffle-secret")
 _kept.parent.mkdir(mode=0o700)
 _kept.write_bytes(bytes(range(32)))
 Path(_kept.parent, "ledger-key").write_bytes(bytes(range(32, 64)))  # and that of ledgers
-Path(_kept.parent, "signing-key").write_bytes(bytes(range(64, 96)))  # and that of who publishes
+# And that of who publishes, whichever account a test makes for itself.
+os.environ["HUSHBEAM_SIGNING_KEY"] = str(Path(_kept.parent, "signing-key"))
+Path(os.environ["HUSHBEAM_SIGNING_KEY"]).write_bytes(bytes(range(64, 96)))
 
 
 @pytest.fixture(autouse=True)

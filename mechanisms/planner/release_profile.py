@@ -24,7 +24,7 @@ _LARGEST = 700.0  # e^epsilon beyond it leaves the range of doubles
 _Point = tuple[float, float]  # (epsilon, delta)
 
 
-class Released(Protocol):
+class ReleasedDesign(Protocol):
     """What a curve follows from: a `Design`, or what a statement says of one."""
 
     @property
@@ -44,7 +44,7 @@ class Released(Protocol):
         """How many reports of the least batch the promise counts on."""
 
 
-def release_profile(design: Released) -> PrivacyLoss:
+def release_profile(design: ReleasedDesign) -> PrivacyLoss:
     """The profile of what a design releases, from above.
 
     Args:
@@ -82,7 +82,7 @@ def release_profile(design: Released) -> PrivacyLoss:
     return PrivacyLoss.from_profile(ascending, [bounds[epsilon] for epsilon in ascending])
 
 
-def _computed(design: Released, released: Guarantee) -> tuple[_Point, ...]:
+def _computed(design: ReleasedDesign, released: Guarantee) -> tuple[_Point, ...]:
     """Further points of a release, if its mechanism has an accountant that is fast."""
     mechanism = design.mechanism
     if released.model == "central" or not 0 < released.epsilon <= _LARGEST:

@@ -96,12 +96,14 @@ def carry_out(
         Whether there is a release now; False if the run was handed over to a service.
 
     Raises:
-        RequestError: another run has taken the folder meanwhile.
+        RequestError: another run has taken the folder meanwhile, or there is no key to sign with.
         WithheldError: too few reports came.
         FailedError: the job ended without a release.
     """
     from pipelines.jobs.run import USERS_COST, run_beam
+    from pipelines.releases.signature import signing_key
 
+    signing_key()  # before a row is read: without one the job would end with nothing
     for line in job.cautions:
         warnings.warn(line, Caution, stacklevel=1)
     encoded = job.telemetry.about * times

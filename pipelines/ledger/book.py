@@ -22,7 +22,7 @@ from pipelines.ledger.evidence import (
 )
 from pipelines.ledger.key import key
 from pipelines.ledger.outcomes import committed
-from pipelines.ledger.public_log import Head, extended, hash_of
+from pipelines.ledger.public_log import LogHead, extended, hash_of
 from pipelines.ledger.reservation import caution, now
 from pipelines.ledger.snapshot import Snapshot, fact_of, ledger_format
 from pipelines.ledger.witness import Seen, witness_at
@@ -212,7 +212,7 @@ class Book:
         self._tell(snapshot.beginning.witness, now.seen)
         return now
 
-    def publish_log(self, folder: str) -> Head:
+    def publish_log(self, folder: str) -> LogHead:
         """Write what witnesses mirror of it: see `public_log`.
 
         Args:

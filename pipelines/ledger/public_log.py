@@ -87,7 +87,7 @@ def _hash(sealed: str, salt: bytes, shown: bytes) -> bytes:
     return merkle.leaf_hash(bytes.fromhex(sealed) + hashlib.sha256(salt + shown).digest())
 
 
-class Head(BaseModel):
+class LogHead(BaseModel):
     """A log at one moment, signed.
 
     Attributes:
@@ -124,7 +124,7 @@ class PublicLog:
         leaves: their hashes; as many as the head says.
     """
 
-    head: Head
+    head: LogHead
     leaves: tuple[bytes, ...]
 
     def require(self, number: int, leaf: bytes) -> None:
@@ -147,7 +147,7 @@ class PublicLog:
         if not merkle.is_included(leaf, index, head.size, proof, top):
             raise LogError(f"change {number:,} of the log is another one: its history was forked")
 
-    def require_later(self, seen: Head) -> None:
+    def require_later(self, seen: LogHead) -> None:
         """Refuse a log that does not go on from, or up to, what somebody has seen of it.
 
         Args:
@@ -171,14 +171,14 @@ class PublicLog:
             )
 
 
-def read_head(file: str, key: Ed25519PublicKey) -> Head:
+def read_head(file: str, key: Ed25519PublicKey) -> LogHead:
     """A head that somebody has kept.
 
     Raises:
         LogError: it cannot be read, is no head, or is not signed by that key.
     """
     try:
-        head = Head.model_validate_json(_read(Path(file), 1 << 12))
+        head = LogHead.model_validate_json(_read(Path(file), 1 << 12))
         key.verify(bytes.fromhex(head.signature), head.signed)
     except OSError as error:
         raise LogError(f"{file} cannot be read: {reason(error)}") from None
@@ -215,13 +215,13 @@ def _read(path: Path, most: int) -> bytes:
     return content
 
 
-def extended(folder: str, ledger: str, after: int, leaves: Iterable[bytes]) -> Head:
+def extended(folder: str, ledger: str, after: int, leaves: Iterable[bytes]) -> LogHead:
     """Write a log, or write it on.
 
     Args:
         folder: of this machine; made if it is not there.
         ledger: its id.
-        after: as of `Head`.
+        after: as of `LogHead`.
         leaves: hashes of all its changes.
 
     Returns:
@@ -232,7 +232,7 @@ def extended(folder: str, ledger: str, after: int, leaves: Iterable[bytes]) -> H
             or it cannot be written.
     """
     key, hashes = signing_key(), tuple(leaves)
-    head = Head(
+    head = LogHead(
         ledger=ledger, after=after, size=len(hashes), root=merkle.root(hashes).hex(),
         key=key_id(key.public_key()),
     )  # fmt: skip
@@ -255,7 +255,7 @@ def extended(folder: str, ledger: str, after: int, leaves: Iterable[bytes]) -> H
     return head
 
 
-def _written(head: Head) -> bytes:
+def _written(head: LogHead) -> bytes:
     return json.dumps(head.model_dump(), indent=1).encode() + b"\n"
 
 

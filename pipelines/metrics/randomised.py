@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mechanisms.channel import Guarantee
-from mechanisms.designs import MODELS, Reports
+from mechanisms.designs import MODELS, RandomisedReports
 from mechanisms.planner.search import Design
 from mechanisms.postprocess.intervals import normal_quantile
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
@@ -63,12 +63,12 @@ class Randomised(Metric):
         return self.design.release, self.design.local
 
     @property
-    def priced(self) -> Reports | None:
+    def priced(self) -> RandomisedReports | None:
         target, (released, _) = self.design.target, promises(self)
         if len(self.designs) > 1 or target.bound != "exact" or released.model not in MODELS:
             return None
         distinct = None if self.permanent is None else self.permanent.distinct
-        return Reports(
+        return RandomisedReports(
             self.design.mechanism, released.model, released.epsilon, released.delta, target.n,
             target.honest_share, distinct,
         )  # fmt: skip

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"{one.outcome}: {one.subject}: {one.said}",
                 highlight=False, markup=False, soft_wrap=True,
             )  # fmt: skip
-    answers.give(report.as_dict())
+    answers.tell(**report.as_dict())
     if arguments.registry is not None:
         from pipelines.verify.registry import write
 

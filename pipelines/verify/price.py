@@ -11,7 +11,7 @@ from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import summed, total
 from pipelines.ledger.entries import Loss
-from pipelines.verify.verdict import Finding, fault, holds, unchecked
+from pipelines.verify.verdict import Check, fault, holds, unchecked
 
 _SUBJECT = "price"
 _ROUNDED = 1 + 1e-9  # sums of epsilons end in other digits
@@ -25,7 +25,7 @@ _STRANGE = (
 Statement = Mapping[str, Any]
 
 
-def of_metric(name: str, said: Statement) -> Finding:
+def of_metric(name: str, said: Statement) -> Check:
     """Whether the design of one metric meets what its statement promises.
 
     Args:
@@ -66,12 +66,12 @@ def _met(design: Any, epsilon: float, delta: float) -> bool:
 def _contradicted(design: Any, said: Statement) -> str:
     """What a statement says in words of its own that its design does not."""
     request = said.get("request", {})
-    if isinstance(design, designs.Reports):
+    if isinstance(design, designs.RandomisedReports):
         if said["guarantees"]["release"]["model"] != design.model:
             return f"its reports are those of the {design.model} model"
         if design.model == "shuffle" and not said.get("n", design.n) >= design.n:
             return f"it counts on {design.n:,} reports, and fewer came"
-    if isinstance(design, designs.Reports) and design.model == "shuffle":
+    if isinstance(design, designs.RandomisedReports) and design.model == "shuffle":
         own = {"min_reports": design.n, "honest_share": design.honest_share}
     else:
         own = {name: getattr(design, name) for name in ("enrolled",) if hasattr(design, name)}
@@ -81,7 +81,7 @@ def _contradicted(design: Any, said: Statement) -> str:
     return ""
 
 
-def of_plan(said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Finding]:
+def of_plan(said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Check]:
     """Whether the prices of all metrics compose to what a release promises.
 
     Args:
@@ -100,7 +100,7 @@ def of_plan(said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Findi
 
 def _joint(
     promise: Statement, accounts: Any, names: set[str], metrics: Mapping[str, Statement]
-) -> Iterator[Finding]:
+) -> Iterator[Check]:
     listed = [name for account in accounts for name in account["metrics"]]
     if sorted(listed) != sorted(names):
         yield fault(_SUBJECT, "the accounts of the release are not those of its metrics")

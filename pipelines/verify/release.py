@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError, reason
 from pipelines.ledger import public_log
-from pipelines.ledger.public_log import Head, LogError, PublicLog
+from pipelines.ledger.public_log import LogError, LogHead, PublicLog
 from pipelines.releases import history, statements
 from pipelines.releases.release import STATEMENT
 from pipelines.releases.signature import SIGNATURE, SignatureError, require_signed
 from pipelines.verify import price, tables
-from pipelines.verify.verdict import Finding, fault, holds, unchecked
-from pipelines.wording import changed, promised
+from pipelines.verify.verdict import Check, fault, holds, unchecked
+from pipelines.wording import promised
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -37,9 +37,9 @@ class Verifier:
 
     key: Ed25519PublicKey
     log: PublicLog | None = None
-    seen: Head | None = None
+    seen: LogHead | None = None
 
-    def of_log(self) -> Finding:
+    def of_log(self) -> Check:
         """Whether the log goes on from what was seen of it."""
         if self.log is None:
             return unchecked("ledger", "no --log: nothing shows what else was paid for")
@@ -54,7 +54,7 @@ class Verifier:
             return fault("ledger", str(error))
         return holds("ledger", f"{head.size:,} changes, and {self.seen.size:,} were seen before")
 
-    def of_release(self, folder: str) -> list[Finding]:
+    def of_release(self, folder: str) -> list[Check]:
         """What holds of a release, what does not, and what nobody can tell.
 
         Args:
@@ -62,13 +62,16 @@ class Verifier:
         """
         return [*self._signature(folder), *self._content(folder)]
 
-    def _signature(self, folder: str) -> Iterator[Finding]:
+    def _signature(self, folder: str) -> Iterator[Check]:
         try:
             content = statements.read_file(folder, SIGNATURE)
             digests = require_signed(f"{folder}/{SIGNATURE}", content, self.key)
             there = _names(folder) - {SIGNATURE}
         except FileNotFoundError:
-            yield fault("signature", f"{folder} is not signed: there is no {SIGNATURE}")
+            yield fault(
+                "signature",
+                f"{folder} is not signed: no {SIGNATURE}; of a plan name the whole release",
+            )
             return
         except (SignatureError, OSError, ImportError) as error:
             yield fault("signature", reason(error))
@@ -89,7 +92,7 @@ class Verifier:
         for line in wrong:
             yield fault("files", line)
 
-    def _content(self, folder: str) -> Iterator[Finding]:
+    def _content(self, folder: str) -> Iterator[Check]:
         try:
             published = history.releases_in([folder])
             whole, _ = statements.read_statement(folder)
@@ -115,7 +118,7 @@ class Verifier:
                 yield fault("tables", f"{name}: a table is not as hushbeam writes it")
         yield self._paid(whole)
 
-    def _paid(self, whole: Mapping[str, Any]) -> Finding:
+    def _paid(self, whole: Mapping[str, Any]) -> Check:
         """Whether the public log of its ledger has the price of a release."""
         stamp = whole.get("ledger")
         if stamp is None:
@@ -153,7 +156,7 @@ def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -
     return bool(promise["epsilon"] <= epsilon * (1 + 1e-9) and promise["delta"] <= delta)
 
 
-def _words(name: str, said: Mapping[str, Any]) -> Iterator[Finding]:
+def _words(name: str, said: Mapping[str, Any]) -> Iterator[Check]:
     """Whether a statement says in words what it says in numbers."""
     one = said["guarantees"]["release"]
     of = f"{name}: " * bool(name)
@@ -162,11 +165,11 @@ def _words(name: str, said: Mapping[str, Any]) -> Iterator[Finding]:
     try:
         neighbours = one["neighbours"]
         promise = Guarantee(one["model"], one["epsilon"], one["delta"], one["unit"], "", neighbours)
-        line = promised(changed(neighbours, promise.whose), "", promise).partition(", and holds")[0]
+        line = promised("", "", promise).partition(", and holds")[0]
     except _STRANGE:
         yield fault("statement", f"{of}its promise is none")
         return
-    if not any(text.startswith(line) for text in said.get("in_words", [])):
+    if not any(line in text for text in said.get("in_words", [])):
         yield fault("statement", f"{of}it promises in words another thing than in numbers")
 
 

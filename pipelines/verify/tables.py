@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from pipelines.errors import RequestError
 from pipelines.releases import schema, statements
-from pipelines.verify.verdict import Finding, fault, holds
+from pipelines.verify.verdict import Check, fault, holds
 
 _SUBJECT = "tables"
 _ROUNDED = 1e-9  # relative: what sums in doubles are off by
 
 
-def of_metric(name: str, folder: str, said: Mapping[str, Any]) -> Iterator[Finding]:
+def of_metric(name: str, folder: str, said: Mapping[str, Any]) -> Iterator[Check]:
     """Whether the tables of one metric agree with its statement.
 
     Args:
@@ -86,8 +86,8 @@ def _figures(columns: Mapping[str, Any]) -> str:
 
 
 def _people(columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    """How many took part, in a table and by the statement."""
-    known = said.get("n") if "n" in said else (said.get("took_part") or {}).get("estimate")
+    """How many took part, where noise hides it, in a table and by the statement."""
+    known = (said.get("took_part") or {}).get("estimate")
     n = columns["n"][~np.isnan(columns["n"])]
     if known is None or np.allclose(n, known, rtol=_ROUNDED):
         return ""

@@ -12,7 +12,7 @@ LIMIT = (
 """What stands before all that is verified."""
 
 
-class Finding(NamedTuple):
+class Check(NamedTuple):
     """What was looked at, and what came of it.
 
     Attributes:
@@ -26,16 +26,16 @@ class Finding(NamedTuple):
     said: str
 
 
-def holds(subject: str, said: str) -> Finding:
+def holds(subject: str, said: str) -> Check:
     """It does."""
-    return Finding(subject, "holds", said)
+    return Check(subject, "holds", said)
 
 
-def fault(subject: str, said: str) -> Finding:
+def fault(subject: str, said: str) -> Check:
     """It does not."""
-    return Finding(subject, "fault", said)
+    return Check(subject, "fault", said)
 
 
-def unchecked(subject: str, why: str) -> Finding:
+def unchecked(subject: str, why: str) -> Check:
     """Nobody knows."""
-    return Finding(subject, "not checked", why)
+    return Check(subject, "not checked", why)

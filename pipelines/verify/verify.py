@@ -11,7 +11,7 @@ from pipelines.ledger.public_log import LogError, read_head, read_log
 from pipelines.releases import history
 from pipelines.releases.signature import public_key
 from pipelines.verify.release import Verifier
-from pipelines.verify.verdict import LIMIT, Finding, Outcome
+from pipelines.verify.verdict import LIMIT, Check, Outcome
 
 LOG = "ledger's log"
 
@@ -25,7 +25,7 @@ class Report:
         limit: what no verification shows.
     """
 
-    findings: Mapping[str, Sequence[Finding]]
+    findings: Mapping[str, Sequence[Check]]
     limit: str = LIMIT
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from pipelines.cli import commands
 from pipelines.metrics import registry
+from pipelines.releases.signature import PUBLIC, VARIABLE
 from tests.end_to_end.examples import DOMAIN, RANDOMISED, Case
 from tests.fakes import canaries
 
@@ -90,6 +92,7 @@ SLOW: dict[str, list[list[str]]] = {
     "evaluate": [["evaluate", "histogram", "--systems", "grr", "--data", "zipf:60000,20,1",
                   "--epsilons", "1", "--repetitions", "1", "--jobs", "1", "--output", "out"]],
     "site": [RUN, ["site", "released", "--output", "site"]],
+    "verify": [RUN, ["verify", "released/w", "--key", f"{os.environ[VARIABLE]}{PUBLIC}"]],
     "watch": [RUN, ["watch", "released"]],
     "compare": [RUN, [*RUN[:-1], "v"], ["compare", "released/w", "released/v"]],
     "export": [RUN, ["export", "released", "--output", "all.csv"]],
@@ -113,6 +116,7 @@ TOLD = {
     "audit": {"claimed", "exact", "worst_pair", "shuffled", "holds"},
     "evaluate": {"rows", "results", "refused"},
     "site": {"pages", "releases", "index"},
+    "verify": {"limit", "faults", "unchecked", "findings"},
     "watch": {"watched", "alarms"},
     "compare": {"compared", "beyond_noise", "confidence", "rows", "left_out"},
     "export": {"output", "figures", "metrics", "without_figures"},

@@ -112,7 +112,7 @@ def test_nothing_of_the_log_is_left_and_no_path(asked, workspace: Path) -> None:
     asked("count", *BY_VALUE, "--share", "0.1")
     asked("most-common", *BY_VALUE, "--share", "0.1")
     files = {path.name for path in Path("session").iterdir()}
-    assert files == {"statement.json", "answers.json"}
+    assert files == {"signature.json", "statement.json", "answers.json"}
     for name in files:
         said = Path("session", name).read_text()
         assert not canaries.found(said, declared=False)

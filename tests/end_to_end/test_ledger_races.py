@@ -45,7 +45,9 @@ def require_accounted(ledger: Path, folder: Path) -> dict[str, str]:
     counted = {(entry.output, entry.release_id) for entry in entries if entry.counted}
     assert set(releases(folder).items()) <= counted
     for visible in folder.glob("[!.]*"):
-        assert sorted(path.name for path in visible.iterdir()) == ["statement.json", "table"]
+        assert sorted(path.name for path in visible.iterdir()) == [
+            "signature.json", "statement.json", "table",
+        ]  # fmt: skip
     committed = [entry for entry in entries if entry.state == "committed"]
     assert {(entry.output, entry.release_id) for entry in committed} <= set(
         releases(folder).items()

@@ -190,7 +190,7 @@ def test_two_logs_that_differ_by_one_user_are_handed_on_alike(run) -> None:
             name = str(path).replace(window, "window")
             if path.suffix == ".parquet":
                 seen[name] = pq.read_schema(path).names, pq.read_schema(path).types
-            elif path.suffix == ".json":
+            elif path.suffix == ".json" and path.name != "signature.json":  # of digests of noise
                 seen[name] = _masked(path.read_text(), window)
         told.append(seen)
         handed = [pq.read_table(path) for path in sorted(Path(f"out-{window}").glob("reports*"))]

@@ -94,7 +94,7 @@ def test_one_release_holds_all_metrics_and_reads_the_log_once(run, plan, monkeyp
     assert made == [("number", "real", "value")]
     folder = Path("out/d1")
     assert {path.name for path in folder.iterdir()} == {
-        "statement.json", "report.html", "value", "real", "number",
+        "signature.json", "statement.json", "report.html", "value", "real", "number",
     }  # fmt: skip
     said = json.loads((folder / "statement.json").read_text())
     assert (said["metrics"], said["withheld"]) == (["value", "real", "number"], [])

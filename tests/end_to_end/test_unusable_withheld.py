@@ -69,7 +69,7 @@ def test_a_newcomers_path(log: Path, run) -> None:
             )
             assert outcome.err.strip().endswith("`where: COLUMN is not null`")
             assert sorted(path.name for path in Path(out).iterdir()) == [
-                "report.html", "statement.json", "unusable.parquet",
+                "report.html", "signature.json", "statement.json", "unusable.parquet",
             ]  # fmt: skip
             (row,) = pq.read_table(f"{out}/unusable.parquet").to_pylist()
             assert row["value"] == "no usable value"

@@ -110,6 +110,7 @@ def test_a_job_that_is_killed_has_shown_nothing_that_is_drawn_twice(
     assert {path.name for path in Path().iterdir()} == {"kept", "totals"}  # and no lock
     assert {path.name for path in Path("totals").iterdir()} == {
         "report.html",
+        "signature.json",
         "statement.json",
         "totals.parquet",
     }

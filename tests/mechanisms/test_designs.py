@@ -13,7 +13,7 @@ from mechanisms.catalog import build
 from mechanisms.counters.design import Counters
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
-from mechanisms.designs import Reports, UnknownDesignError, read, require_met, written
+from mechanisms.designs import RandomisedReports, UnknownDesignError, read, require_met, written
 
 SEARCHED = [
     (name, small)
@@ -41,19 +41,23 @@ def test_rationals_are_exact() -> None:
 
 def test_permanent_noise_costs_what_all_values_of_a_user_do() -> None:
     mechanism = build("grr", epsilon=1.0, domain_size=9)
-    require_met(Reports(mechanism, "local", 3.0, 0.0, 1, distinct=3), 3.0, 0.0)
+    require_met(RandomisedReports(mechanism, "local", 3.0, 0.0, 1, distinct=3), 3.0, 0.0)
     with pytest.raises(ValueError, match="do not meet epsilon 2"):
-        require_met(Reports(mechanism, "local", 2.0, 0.0, 1, distinct=3), 2.0, 0.0)
+        require_met(RandomisedReports(mechanism, "local", 2.0, 0.0, 1, distinct=3), 2.0, 0.0)
     # Nothing that a shuffler adds counts there.
     with pytest.raises(ValueError, match="do not meet"):
-        require_met(Reports(mechanism, "shuffle", 2.0, 1e-6, 10**6, distinct=3), 2.0, 1e-6)
+        require_met(
+            RandomisedReports(mechanism, "shuffle", 2.0, 1e-6, 10**6, distinct=3), 2.0, 1e-6
+        )
 
 
 def test_a_smaller_batch_hides_less() -> None:
-    reports = Reports(build("grr", epsilon=3.0, domain_size=9), "shuffle", 1.0, 1e-6, 10_000)
+    reports = RandomisedReports(
+        build("grr", epsilon=3.0, domain_size=9), "shuffle", 1.0, 1e-6, 10_000
+    )
     require_met(reports, 1.0, 1e-6)
-    few = Reports(reports.mechanism, "shuffle", 1.0, 1e-6, 100)
-    liars = Reports(reports.mechanism, "shuffle", 1.0, 1e-6, 10_000, honest_share=0.01)
+    few = RandomisedReports(reports.mechanism, "shuffle", 1.0, 1e-6, 100)
+    liars = RandomisedReports(reports.mechanism, "shuffle", 1.0, 1e-6, 10_000, honest_share=0.01)
     for worse in (few, liars):
         with pytest.raises(ValueError, match="do not meet epsilon 1"):
             require_met(worse, 1.0, 1e-6)
@@ -76,7 +80,7 @@ def test_what_has_no_record_is_refused(part: Any) -> None:
 
 
 def test_nothing_else_is_made_of_a_record() -> None:
-    for name in ("os", "Popen", "mechanisms.designs:Reports", "JobTotals", ""):
+    for name in ("os", "Popen", "mechanisms.designs:RandomisedReports", "JobTotals", ""):
         with pytest.raises(UnknownDesignError, match="does not know"):
             read({"is": name})
 

@@ -78,7 +78,9 @@ def require_contract(release: Release, kind: str, files: Iterable[str], *private
 
 def require_whole(release: Release, files: Iterable[str]) -> None:
     """The folder holds its files and nothing else, and beside it nothing was left."""
-    assert release.names == {*files, "statement.json", "report.html"}
+    # That of a plan's release is of all its metrics, and stands above them.
+    signed = set() if "metric" in release.statement else {"signature.json"}
+    assert release.names == {*files, *signed, "statement.json", "report.html"}
     assert not list(release.folder.parent.glob(f".{release.folder.name}*"))
 
 

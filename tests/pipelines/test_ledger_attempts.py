@@ -28,7 +28,13 @@ from tests.fakes.memory_files import MemoryFileSystem
 from tests.fakes.waiting import HANGS
 
 BUCKET = "memory://bucket/out"
-NAMES = ["claim", "table", "report", "statement.json"]  # in the order in which they are written
+NAMES = [
+    "claim",
+    "table",
+    "report",
+    "signature.json",
+    "statement.json",
+]  # in the order in which they are written
 DEAD = Owner(host=this_process().host, process=2**22 + 1, started="long ago")
 ELSEWHERE = Owner(host="0" * 12, process=7, started="long ago")
 
@@ -69,7 +75,7 @@ def dies_at(write: int, ledger: CollectionLedger, monkeypatch: pytest.MonkeyPatc
     ledger.change(entry.id, lambda _: {"owner": DEAD})
 
 
-@pytest.mark.parametrize("write", range(5))
+@pytest.mark.parametrize("write", range(6))
 def test_a_run_killed_in_a_bucket_is_brought_to_its_end(
     ledger: CollectionLedger, monkeypatch: pytest.MonkeyPatch, write: int
 ) -> None:
@@ -85,7 +91,7 @@ def test_a_run_killed_in_a_bucket_is_brought_to_its_end(
     (entry,) = ledger.entries()
     assert (entry.state, entry.attempt) == ("committed", 1 + (write == 0))
     left = {path.rpartition("/")[2] for path in MemoryFileSystem.objects}
-    assert left == {"table", "report", "statement.json"}
+    assert left == {"table", "report", "signature.json", "statement.json"}
 
 
 def test_an_attempt_that_stops_in_the_middle_of_a_bucket_mixes_nothing(

@@ -108,9 +108,9 @@ def test_a_write_that_was_lost_and_overtaken_is_recognised(tmp_path: Path) -> No
         changed = entry.model_copy(update={"operations": (*entry.operations, "mine")})
         # A settlement by somebody else, on top of ours.
         target.overtake = lambda: opened(target).change(entry.id, lambda _: {"state": "spent"})
-        seen = ledger.write(changed, before)
-        assert seen is not None
-        assert seen.changes == before.seen.changes + 1
+        after = ledger.write(changed, before)
+        assert after is not None
+        assert after.seen.changes == before.seen.changes + 1
         assert ledger.read().seen.changes == before.seen.changes + 2
         assert ledger.entries()[0].state == "spent"
         assert "mine" in ledger.entries()[0].operations

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.errors import RequestError
 from pipelines.releases import release
-from pipelines.releases.signature import SIGNATURE
+from pipelines.releases.signature import SIGNATURE, signing_key
 from pipelines.storage import claims
 from pipelines.storage.claims import TAKEN, Claim, TakenError
 from tests.fakes.memory_files import MemoryFileSystem
@@ -369,6 +369,7 @@ def test_what_is_published_outlives_a_power_cut(tmp_path: Path, monkeypatch) -> 
         happened.append(("renamed", source))
         really_rename(source, goal)
 
+    signing_key()  # which may be made on first use
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "rename", rename)
     release.publish(str(target), {"t.parquet": b"1", "city/t.parquet": b"2"}, {"release_id": "x"})
@@ -376,7 +377,8 @@ def test_what_is_published_outlives_a_power_cut(tmp_path: Path, monkeypatch) -> 
     (at,) = (place for place, kind in enumerate(kinds) if kind == "renamed")
     partial = happened[at][1]
     before, after = ([path for _, path in part] for part in (happened[:at], happened[at + 1 :]))
-    inside = ["", "/city", "/t.parquet", "/city/t.parquet", "/statement.json"]
+    files = ["/t.parquet", "/city/t.parquet", "/signature.json", "/statement.json"]
+    inside = ["", "/city", *files]
     assert sorted(before) == sorted(partial + name for name in inside)
     # A folder's own flush comes after those of what is in it.
     assert before.index(partial) > before.index(f"{partial}/statement.json")

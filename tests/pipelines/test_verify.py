@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pipelines.cli import cli
 from pipelines.errors import RequestError
+from pipelines.journal import journal
+from pipelines.ledger.beginning import adopt
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.public_log import HEAD, LEAVES, read_head, read_log
 from pipelines.releases import release, signature
@@ -375,6 +377,26 @@ def test_a_log_goes_on_from_every_head_that_it_had(copies: Path, tmp_path: Path)
     ledger.publish_log(str(log))
     for head in heads:
         assert opened(KEY, str(log), str(head)).of_log().outcome == "holds"
+
+
+def test_a_log_has_the_changes_of_all_segments_and_an_adopted_ledger_begins_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "_LEAST", 3)
+    path, log = str(tmp_path / "ledger.sqlite"), str(tmp_path / "log")
+    begun(path, witness=tmp_path / "witness.json")
+    for day in range(4):
+        spend(path, day)
+        head = CollectionLedger.open(path).publish_log(log)
+        assert (head.after, head.size) == (0, CollectionLedger.open(path).read().seen.changes)
+    (tmp_path / "witness.json").unlink()
+    adopt(path, str(tmp_path / "other.json"), None, surely=True)
+    ledger = CollectionLedger.open(path)
+    with pytest.raises(RequestError, match="of another ledger"):
+        ledger.publish_log(log)
+    new = ledger.publish_log(str(tmp_path / "new"))
+    assert new.after == head.size
+    assert new.after + new.size == ledger.read().seen.changes
 
 
 def test_leaves_of_a_log_tell_nothing(copies: Path) -> None:
