@@ -439,7 +439,7 @@ def test_devices_fetch_as_many_as_they_are(tmp_path: Path) -> None:
     """The number of elements is of a request, whoever has fetched before."""
     party(tmp_path, "tokens", most=1)
     for credential in (CREDENTIAL, OTHER):
-        body = Request.drawn(1, RNG).elements[0]
+        body = TokenRequest.drawn(1, RNG).elements[0]
         (answer,) = evaluated(
             tmp_path, "/tokens/monday", [body], Authorization=f"Bearer {credential}"
         )
