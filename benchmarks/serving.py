@@ -22,7 +22,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from tests.fakes.devices import minted, request, sealed_reports, send, serving
 
-RATE, SECONDS, RUNS = 2000, 10, 3
+RATE, SECONDS, RUNS = 2000, 5, 3
 
 _WINDOW = "2026-11-20"
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "client"

@@ -143,6 +143,14 @@ def test_nothing_that_was_answered_is_lost_or_doubled(
         assert sorted(record.tobytes() for record in landed) == sorted(records)
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_service_that_is_told_to_end_ends_well(workspace: Path, processes: str) -> None:
+    shutil.copytree(EXAMPLE, ".", dirs_exist_ok=True)
+    words = command("--window", MONDAY, "--processes", processes)
+    with devices.serving(*words) as (_, process):
+        assert devices.end(process) == 0
+
+
 def test_commits_are_synced_before_they_are_seen(workspace: Path) -> None:
     """Kills keep what the system has; that a power cut does, too, is SQLite's promise in FULL."""
     from pipelines.serve.service import FOLDER
