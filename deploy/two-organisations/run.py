@@ -82,7 +82,9 @@ class Organisation(NamedTuple):
         own = {"XDG_STATE_HOME": str(self.folder / "state"), **self.variables}
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         words = ["/bin/sh", "-euc", self.commands[service]]
-        return {"args": words, "cwd": self.folder, "env": {**os.environ, "PATH": path, **own}}
+        # Each signs with a key of its own, whatever key this account has.
+        rest = {k: v for k, v in os.environ.items() if k != "HUSHBEAM_SIGNING_KEY"}
+        return {"args": words, "cwd": self.folder, "env": {**rest, "PATH": path, **own}}
 
 
 def main() -> None:
