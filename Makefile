@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines test-site test-clients fuzz strangers soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
+.PHONY: demo test verify test-engines test-site test-clients two-organisations fuzz strangers soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -50,6 +50,9 @@ test-clients: $(READY)  ## run the TypeScript client in Node and in chromium (ne
 	npm run --prefix $(CLIENTS) build
 	npm test --prefix $(CLIENTS)
 	$(TESTS) tests/clients/typescript_reports.py --durations=0 $(ARGS)
+
+two-organisations: $(READY)  ## run services of two organisations, clients, and a verifier of the figure; ARGS=--stay waits for a browser
+	$(BIN)/python deploy/two-organisations/run.py $(ARGS)
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
 	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --timeout=0 --durations=10 $(ARGS)

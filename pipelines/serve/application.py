@@ -132,12 +132,12 @@ class Answers:
         body = await self._body(request)
         try:
             elements = split(body)
-            if not 0 < len(elements) <= window.terms.most:
+            if not 0 < len(elements) <= window.terms.elements:
                 raise ValueError("too many")
             party = window.issuer if window.terms.role == "tokens" else window.strings
             evaluated, proof = party.evaluate(elements)
         except ValueError:
-            most = window.terms.most
+            most = window.terms.elements
             raise _refusal(window, _MALFORMED, f"1 to {most} elements of 32 bytes") from None
         await self._keep(window, Post(payer, digest(body)))
         return Response(b"".join([*evaluated, proof]), media_type="application/octet-stream")

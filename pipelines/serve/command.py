@@ -55,11 +55,9 @@ class ServeRequest(RequestOptions):
     )  # fmt: skip
     queries: bool = option("issue tokens that pay for strings, not for reports", False)
     strings: bool = option("be the OPRF party: evaluate strings that it cannot see", False)
-    most: int | None = option(
-        "reports a window takes (default: 10,000,000); or elements of a request (default: as the "
-        "plan says)",
-        None, metavar="N", gt=0,
-    )  # fmt: skip
+    most: int = option(
+        "posts that a window takes, so that nobody fills the disk", 10_000_000, metavar="N", gt=0
+    )
     port: int = option("on this machine alone", 8080, metavar="PORT", ge=0, lt=1 << 16)
     processes: int = option("that share the port and the folder", 1, metavar="N", gt=0)
 

@@ -9,19 +9,17 @@ from pathlib import Path
 
 from pipelines.errors import DONE, Caution, FailedError, RequestError, reason
 from pipelines.parties.published import Role as KeyRole
-from pipelines.parties.window_keys import KeyFolder
-from pipelines.parties.window_keys import most as keyed_elements
+from pipelines.parties.window_keys import KeyFolder, most
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, require_sealable, split
 from pipelines.request import answers
 from pipelines.serve.command import ServeRequest
 from pipelines.serve.service import FOLDER, VARIABLE, place
-from pipelines.serve.terms import Role, Terms
-from pipelines.serve.window import Window
+from pipelines.serve.terms import Role, WindowTerms
+from pipelines.serve.window import WindowStore
 from pipelines.storage.paths import flush, make_folders
 from pipelines.views.console import Screen
 
-_REPORTS = 10_000_000
 _AT_ONCE = 2048  # requests of a process; more are answered 503 at once, and come again
 
 
@@ -42,11 +40,13 @@ def serve(request: ServeRequest) -> int:
     if request.open and request.close:
         raise RequestError("--open, --close: a window is opened or closed: leave one out")
     if request.window is not None:
-        terms = _terms(request, request.window)
-        path = place(landing, terms.role, _name(terms))
+        parted = split(load(request.plan), request.window)
+        role: Role = "strings" if request.strings else "tokens" if request.devices else "reports"
+        name = parted.fingerprint.hex() if role == "reports" else request.window
+        path = place(landing, role, name)
         if request.close:
             return _close(path, request.window)
-        _open(landing, path, terms, request.open)
+        _open(landing, path, _terms(request, parted, role), request.open)
     elif request.open or request.close:
         raise RequestError("--window is missing: name the one that is to be opened or closed")
     if not request.open:
@@ -54,9 +54,8 @@ def serve(request: ServeRequest) -> int:
     return DONE
 
 
-def _terms(request: ServeRequest, name: str) -> Terms:
+def _terms(request: ServeRequest, parted: Split, role: Role) -> WindowTerms:
     """What a window takes, by the plan and the options."""
-    parted = split(load(request.plan), name)
     if not parted.counters:
         require_sealable(parted)
     if request.strings and request.devices:
@@ -64,26 +63,24 @@ def _terms(request: ServeRequest, name: str) -> Terms:
             "--strings, --devices: who issues tokens must not see what is paid for with them: "
             "serve them in two folders, of two parties"
         )
-    role: Role = "strings" if request.strings else "tokens" if request.devices else "reports"
     kind: KeyRole = "queries" if request.strings or request.queries else "issuer"
-    most = request.most or _REPORTS
-    if role != "reports":
-        most = request.most or keyed_elements(parted, "strings" if request.strings else kind)
-    if not most:
+    elements = most(parted, "strings" if request.strings else kind)
+    if role != "reports" and not elements:
         raise RequestError("the plan asks for no tokens, or seals no strings: nothing to serve")
     seeds = {"issuer": "", "strings": ""}
     if role != "reports" or parted.job.plan.tokens:
         seeds["issuer"] = _seed(request, parted, kind)
     if request.strings:
         seeds["strings"] = _seed(request, parted, "strings")
-    return Terms(
+    return WindowTerms(
         role=role,
-        window=name,
+        window=parted.job.window,
         fingerprint=parted.fingerprint.hex(),
         metrics=len(parted.metrics),
         slots=_slots(parted),
         published=not parted.counters,
-        most=most,
+        most=request.most,
+        elements=elements,
         devices=str(Path(request.devices).absolute()) if request.devices else "",
         **seeds,
     )
@@ -106,15 +103,11 @@ def _slots(parted: Split) -> tuple[int, ...]:
     return parted.expected(form).slots
 
 
-def _name(terms: Terms) -> str:
-    return terms.fingerprint if terms.role == "reports" else terms.window
-
-
-def _open(landing: Path, path: Path, terms: Terms, alone: bool) -> None:
+def _open(landing: Path, path: Path, terms: WindowTerms, alone: bool) -> None:
     try:
         for folder in reversed(make_folders(str(landing / FOLDER), 0o700)):
             flush(folder)
-        window = Window.opened(path, terms)
+        window = WindowStore.opened(path, terms)
         closed = window.status().closed
         window.release()
     except (OSError, sqlite3.Error) as error:
@@ -129,7 +122,7 @@ def _close(path: Path, name: str) -> int:
     if not path.exists():
         raise RequestError(f"--close: window {name} was never opened in this folder")
     try:
-        Window(path).close()
+        WindowStore(path).close()
     except (OSError, sqlite3.Error) as error:
         raise FailedError(
             f"window {name} takes no more, and has not landed whole: {reason(error)}; close it "

@@ -13,7 +13,7 @@ from pathlib import Path
 from mechanisms.wire.oblivious import STRINGS, Evaluator
 from mechanisms.wire.tokens import Issuer
 from pipelines.serve.terms import Role
-from pipelines.serve.window import CLOSED, Post, Status, Window
+from pipelines.serve.window import CLOSED, Post, Status, WindowStore
 
 FOLDER = "windows"  # of a landing folder
 VARIABLE = "HUSHBEAM_LANDING"  # by which the processes of a service know their folder
@@ -47,7 +47,7 @@ class Open:
         window: its file.
     """
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: WindowStore) -> None:
         self.window, self.terms = window, window.terms
         self.closed = window.status().closed
         self.refused: Counter[int] = Counter()
@@ -95,7 +95,7 @@ class Service:
             path = place(self.landing, role, name)
             if not path.exists():
                 return None
-            window = self._windows[role, name] = Open(Window(path))
+            window = self._windows[role, name] = Open(WindowStore(path))
         return window
 
     async def keep(self, window: Open, post: Post) -> int:
@@ -149,7 +149,7 @@ class Service:
 
 def status(path: Path) -> Status:
     """Of one window."""
-    window = Window(path)
+    window = WindowStore(path)
     try:
         return window.status()
     finally:

@@ -19,7 +19,7 @@ Role = Literal["reports", "tokens", "strings"]
 
 
 @dataclass(frozen=True)
-class Terms:
+class WindowTerms:
     """A window, and what is taken in it.
 
     Attributes:
@@ -29,7 +29,8 @@ class Terms:
         metrics: how many the plan has.
         slots: (metrics,) of reports to noisy counters; none of others.
         published: whether the release says how many have reported, so that this may be shown.
-        most: reports a window, or elements a request.
+        most: reports, or requests, of all the window.
+        elements: of a request that is evaluated.
         issuer: the file of the issuer's seed; empty where no tokens are asked for.
         strings: the file of the OPRF party's seed.
         devices: the file of devices that may fetch tokens.
@@ -42,6 +43,7 @@ class Terms:
     slots: tuple[int, ...]
     published: bool
     most: int
+    elements: int = 0
     issuer: str = ""
     strings: str = ""
     devices: str = ""
@@ -58,7 +60,7 @@ class Terms:
         return json.dumps(asdict(self))
 
     @classmethod
-    def read(cls, text: str) -> Terms:
+    def read(cls, text: str) -> WindowTerms:
         """What `written` has made."""
         fields: Mapping[str, Any] = json.loads(text)
         return cls(**{**fields, "slots": tuple(fields["slots"])})

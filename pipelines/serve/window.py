@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from mechanisms.wire import binary
 from pipelines.errors import RequestError, reason
-from pipelines.serve.terms import Terms
+from pipelines.serve.terms import WindowTerms
 from pipelines.storage.paths import flush, new_file
 
 KEPT, CONFLICT, CLOSED, FULL = 204, 409, 410, 429  # as HTTP answers
@@ -73,13 +73,13 @@ class Status(NamedTuple):
         refused: answer -> how many posts; about, for a process that is killed forgets some.
     """
 
-    terms: Terms
+    terms: WindowTerms
     closed: bool
     kept: int
     refused: dict[int, int]
 
 
-class Window:
+class WindowStore:
     """A window's file.
 
     Args:
@@ -96,7 +96,7 @@ class Window:
         self.terms = self.status().terms
 
     @classmethod
-    def opened(cls, path: Path, terms: Terms) -> Window:
+    def opened(cls, path: Path, terms: WindowTerms) -> WindowStore:
         """The window with these terms; it is made if it is not there.
 
         Raises:
@@ -164,7 +164,10 @@ class Window:
         database = self._connection()
         text, closed, kept = database.execute("SELECT * FROM window").fetchone()
         return Status(
-            Terms.read(text), bool(closed), kept, dict(database.execute("SELECT * FROM refused"))
+            WindowTerms.read(text),
+            bool(closed),
+            kept,
+            dict(database.execute("SELECT * FROM refused")),
         )
 
     def release(self) -> None:
@@ -235,7 +238,7 @@ class Window:
             number += 1
 
 
-def _create(path: Path, terms: Terms) -> None:
+def _create(path: Path, terms: WindowTerms) -> None:
     """A window's file, whole at once and never over another one."""
     try:
         descriptor, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)

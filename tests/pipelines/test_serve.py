@@ -28,8 +28,8 @@ from pipelines.errors import RequestError
 from pipelines.serve import service
 from pipelines.serve.application import LARGEST, application
 from pipelines.serve.service import FOLDER, place
-from pipelines.serve.terms import Role, Terms
-from pipelines.serve.window import CLOSED, CONFLICT, FULL, KEPT, Post, Window
+from pipelines.serve.terms import Role, WindowTerms
+from pipelines.serve.window import CLOSED, CONFLICT, FULL, KEPT, Post, WindowStore
 from tests.fakes.devices import minted
 from tests.oracles.wire import GOLDEN_KEY, PLAN
 
@@ -54,16 +54,16 @@ def slotted() -> bytes:
     return binary.encode(seal_slots(PLAN, 0, [0, 1], words, ids, GOLDEN_KEY.public_key()))
 
 
-def terms(expected: Expected = EXPECTED, most: int = 1000, issuer: str = "") -> Terms:
+def terms(expected: Expected = EXPECTED, most: int = 1000, issuer: str = "") -> WindowTerms:
     mark, published = expected.fingerprint.hex(), not expected.slots
-    return Terms("reports", "monday", mark, 1, expected.slots, published, most, issuer)
+    return WindowTerms("reports", "monday", mark, 1, expected.slots, published, most, issuer=issuer)
 
 
-def opened(folder: Path, of: Terms | None = None) -> Window:
+def opened(folder: Path, of: WindowTerms | None = None) -> WindowStore:
     """A window of a landing folder."""
     (folder / FOLDER).mkdir(exist_ok=True)
     of = of or terms()
-    return Window.opened(place(folder, of.role, of.fingerprint), of)
+    return WindowStore.opened(place(folder, of.role, of.fingerprint), of)
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ def test_what_could_not_be_written_is_not_answered_for(
         post = lambda content: client.post("/reports", content=content).status_code  # noqa: E731
         assert post(one) == KEPT
         with monkeypatch.context() as patch:
-            patch.setattr(Window, "_keep" if kind == "disk" else "commit", full)
+            patch.setattr(WindowStore, "_keep" if kind == "disk" else "commit", full)
             assert post(other) == 503
             assert client.get("/health").status_code == 503
             assert "hushbeam_commit_failures 1\n" in client.get("/metrics").text
@@ -288,7 +288,7 @@ def test_what_could_not_be_written_is_not_answered_for(
 def test_a_group_that_fails_is_kept_by_none_of_its_posts(tmp_path: Path, monkeypatch) -> None:
     window = opened(tmp_path)
     posts = [Post(bytes([k]) * 16, b"b", ((bytes([k]) * 16, b"r"),)) for k in range(3)]
-    keep, calls = Window._keep, iter(range(9))
+    keep, calls = WindowStore._keep, iter(range(9))
 
     def third(*arguments: object) -> tuple[int, int]:
         if next(calls) == 2:
@@ -296,7 +296,7 @@ def test_a_group_that_fails_is_kept_by_none_of_its_posts(tmp_path: Path, monkeyp
         return keep(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Window, "_keep", third)
+        patch.setattr(WindowStore, "_keep", third)
         with pytest.raises(sqlite3.OperationalError):
             window.commit(posts, {})
     assert window.status().kept == 0
@@ -337,7 +337,7 @@ def test_several_writers_spend_a_token_once(tmp_path: Path) -> None:
     answers: list[list[int]] = []
 
     def one(number: int) -> None:
-        window = Window(path)
+        window = WindowStore(path)
         mine = []
         for k in range(50):
             record = bytes([number, k]) * 8
@@ -392,18 +392,21 @@ def test_nothing_of_the_sender_is_kept_or_said(tmp_path: Path, caplog, capfd) ->
 # ---- the issuer, and the OPRF party --------------------------------------------------------------
 
 
-CREDENTIAL = bytes(range(32)).hex()
+CREDENTIAL, OTHER = bytes(range(32)).hex(), bytes(32).hex()
 
 
-def party(folder: Path, role: Role, most: int = 3) -> Window:
+def party(folder: Path, role: Role, most: int = 3) -> WindowStore:
     """A window of a party that evaluates: of the issuer, or of the OPRF party."""
     for name in ("issuer", "strings"):
         (folder / name).write_bytes(SEED)
-    (folder / "devices").write_text(f"{hashlib.sha256(CREDENTIAL.encode()).hexdigest()}\n")
+    enrolled = [
+        hashlib.sha256(credential.encode()).hexdigest() for credential in (CREDENTIAL, OTHER)
+    ]
+    (folder / "devices").write_text("\n".join(enrolled))
     (folder / FOLDER).mkdir(exist_ok=True)
     files = {name: str(folder / name) for name in ("issuer", "strings", "devices")}
-    made = Terms(role, "monday", PLAN.hex(), 1, (), True, most, **files)
-    return Window.opened(place(folder, role, "monday"), made)
+    made = WindowTerms(role, "monday", PLAN.hex(), 1, (), True, 1000, most, **files)
+    return WindowStore.opened(place(folder, role, "monday"), made)
 
 
 def evaluated(folder: Path, path: str, bodies: Sequence[bytes], **headers: str) -> list[object]:
@@ -430,6 +433,17 @@ def test_a_device_fetches_once_and_may_ask_again_for_the_same(tmp_path: Path) ->
         tokens = requests[0].tokens(split(answer[:-PROOF]), answer[-PROOF:], ISSUER.public)
         assert [ISSUER.valid(token) for token in tokens] == [True, True]
     assert evaluated(tmp_path, "/tokens/tuesday", bodies[:1], **known) == [404]
+
+
+def test_devices_fetch_as_many_as_they_are(tmp_path: Path) -> None:
+    """The number of elements is of a request, whoever has fetched before."""
+    party(tmp_path, "tokens", most=1)
+    for credential in (CREDENTIAL, OTHER):
+        body = TokenRequest.drawn(1, RNG).elements[0]
+        (answer,) = evaluated(
+            tmp_path, "/tokens/monday", [body], Authorization=f"Bearer {credential}"
+        )
+        assert isinstance(answer, bytes)
 
 
 def test_an_issuer_keeps_nothing_that_names_a_device(tmp_path: Path) -> None:

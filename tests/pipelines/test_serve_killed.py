@@ -143,14 +143,22 @@ def test_nothing_that_was_answered_is_lost_or_doubled(
         assert sorted(record.tobytes() for record in landed) == sorted(records)
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_service_that_is_told_to_end_ends_well(workspace: Path, processes: str) -> None:
+    shutil.copytree(EXAMPLE, ".", dirs_exist_ok=True)
+    words = command("--window", MONDAY, "--processes", processes)
+    with devices.serving(*words) as (_, process):
+        assert devices.end(process) == 0
+
+
 def test_commits_are_synced_before_they_are_seen(workspace: Path) -> None:
     """Kills keep what the system has; that a power cut does, too, is SQLite's promise in FULL."""
     from pipelines.serve.service import FOLDER
-    from pipelines.serve.window import Window
+    from pipelines.serve.window import WindowStore
 
     shutil.copytree(EXAMPLE, ".", dirs_exist_ok=True)
     assert cli.main(["serve", *command("--window", MONDAY, "--open")]) == 0
     (path,) = (Path("landing") / FOLDER).glob("*.sqlite")
-    database: sqlite3.Connection = Window(path)._connection()
+    database: sqlite3.Connection = WindowStore(path)._connection()
     assert database.execute("PRAGMA synchronous").fetchone() == (2,)
     assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)

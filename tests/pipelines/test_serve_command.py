@@ -1,0 +1,124 @@
+"""`hushbeam serve` on the command line: what it opens and closes, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import cli
+from pipelines.parties.window_keys import KeyFolder
+from pipelines.plan.loading import load
+from pipelines.plan.split import split
+from pipelines.serve.application import application, of_environment
+from pipelines.serve.service import FOLDER, VARIABLE
+from pipelines.serve.window import WindowStore
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "client"
+DEVICES = Path(__file__).parents[2] / "deploy" / "two-organisations" / "devices.yaml"
+OPEN = ("--window", "monday", "--open")
+
+
+@pytest.fixture(autouse=True)
+def plans(workspace: Path) -> None:
+    """A plan without tokens, and one with a token for each user."""
+    shutil.copytree(EXAMPLE, workspace, dirs_exist_ok=True)
+    shutil.copy(DEVICES, workspace)
+    fingerprint = split(load("devices.yaml"), "monday").fingerprint
+    KeyFolder("keys").make("monday", fingerprint, "issuer")
+    (workspace / "devices").write_text("00\n")
+
+
+def serve(*words: str, plan: str = "plan.yaml") -> int:
+    return cli.main(["serve", plan, "--landing", "landing", *words])
+
+
+def store() -> WindowStore:
+    (path,) = (Path("landing") / FOLDER).glob("*.sqlite")
+    return WindowStore(path)
+
+
+def test_a_window_is_opened_by_its_plan() -> None:
+    assert serve(*OPEN) == 0
+    assert serve(*OPEN) == 0  # as a schedule does that is run twice
+    terms = store().terms
+    assert (terms.role, terms.window, terms.metrics, terms.slots) == ("reports", "monday", 1, ())
+    assert terms.published
+    assert not terms.issuer
+
+
+def test_a_plan_with_tokens_takes_them() -> None:
+    assert serve(*OPEN, "--keys", "keys", plan="devices.yaml") == 0
+    terms = store().terms
+    assert Path(terms.issuer).name == f"{terms.fingerprint}.issuer.seed"
+    assert not terms.published
+    assert len(terms.slots) == 1
+
+
+def test_an_issuer_evaluates_as_many_as_the_plan_has_tokens() -> None:
+    words = ("--keys", "keys", "--devices", "devices")
+    assert serve(*OPEN, *words, plan="devices.yaml") == 0
+    assert (store().terms.role, store().terms.elements) == ("tokens", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "plan", "line"),
+    [
+        (("--close",), "plan.yaml", "--window is missing"),
+        ((*OPEN, "--close"), "plan.yaml", "opened or closed"),
+        (("--window", "monday", "--close"), "plan.yaml", "never opened"),
+        (OPEN, "devices.yaml", "--keys is missing"),
+        ((*OPEN, "--keys", "elsewhere"), "devices.yaml", "holds no seed"),
+        ((*OPEN, "--strings", "--devices", "devices"), "devices.yaml", "must not see"),
+        ((*OPEN, "--strings", "--keys", "keys"), "devices.yaml", "seals no strings"),
+        ((*OPEN, "--devices", "devices", "--keys", "keys"), "plan.yaml", "asks for no tokens"),
+        ((), "plan.yaml", "no window was ever opened"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    words: tuple[str, ...], plan: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert serve(*words, plan=plan) == 2
+    assert line in capsys.readouterr().err
+    assert not [*Path().rglob("*.sqlite")]
+
+
+def test_a_closed_window_is_not_opened_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert serve(*OPEN) == 0
+    assert serve("--window", "monday", "--close") == 0
+    assert serve("--window", "monday", "--close") == 0  # as after one that was cut short
+    assert serve(*OPEN) == 2
+    assert "was closed" in capsys.readouterr().err
+
+
+def test_a_window_is_closed_when_its_seed_is_gone() -> None:
+    assert serve(*OPEN, "--keys", "keys", plan="devices.yaml") == 0
+    shutil.rmtree("keys")
+    assert serve("--window", "monday", "--close", plan="devices.yaml") == 0
+
+
+def test_a_store_of_another_format_is_left_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert serve(*OPEN) == 0
+    path = store().path
+    database = store()._connection()
+    database.execute("PRAGMA user_version = 7")
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = path.read_bytes()
+    assert serve("--window", "monday", "--close") == 2
+    assert "is of format 7" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert serve("--window", "monday", "--port", str(taken.getsockname()[1])) == 3
+    assert "--port: nothing can be served" in capsys.readouterr().err
+
+
+def test_processes_know_their_folder_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "landing")
+    assert type(of_environment()) is type(application(Path("landing")))
