@@ -38,7 +38,8 @@ ROWS = 120_000  # the plan for November of docs/histograms.md wants 100,000 user
 # are parsed and held against their data by the tests of `evaluate`).
 _ELSEWHERE = re.compile(
     r"gs://|PortableRunner|DATA/|--draws|--repetitions|python -m apache_beam|ledger adopt|--devices"
-    r"|audit all|--crowd-key|--output quick|--input quick|--share rest --output"
+    r"|audit all|--strings|parties tokens|keys issuer|keys strings|keys forget"
+    r"|--output quick|--input quick|--share rest --output"
 )
 # What takes more than some ten seconds.
 _SLOW = re.compile(r"evaluate |--attack|url --user-column|^train")

@@ -1,16 +1,18 @@
 """Strings sealed so that equal ones are equal words: a shuffler counts what it cannot read.
 
 A seal is that of `sealing` (HPKE in base mode), and opens like any other; but its ephemeral key is
-not drawn. It is a keyed function of the string, the plan and the window, under a *crowd key* that
-all devices have and the shuffler has not: equal strings of a window are equal words, and who lacks
-the key can neither seal a guess to compare it with what came, nor link two windows. Empty slots are
+not drawn. It is a function of the string, the plan and the window that a party of its own evaluates
+without seeing them (`oblivious`), under a key of the window: equal strings of a window are equal
+words, and who has not that key can seal no guess to compare it with what came. Empty slots are
 sealed with fresh keys, so that no two are alike, and none can be told from a rare string.
 
 Source: an ephemeral key from a pseudo-random function of the message is what RFC 6979 does for
-    signatures. Different messages have independent keys, so none is used for two.
+    signatures. Different messages have independent keys, so none is used for two. That a party
+    evaluates it obliviously is Davidson et al., "STAR: secret sharing for private threshold
+    aggregation reporting", CCS 2022, section 4.
 """
 
-import hmac
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -23,9 +25,9 @@ from mechanisms.wire.sealing import KeyRing, groups, info, key_id
 Words = NDArray[np.uint32]
 
 NULL = 0xFFFFFFFF  # the first word of an empty slot, which no string has: see `StringEncoder`
+_EMPTY = NULL.to_bytes(4, "little")
 
-_STRING, _EPHEMERAL = b"hushbeam string", b"hushbeam crowd 1"
-_CROWD = 32  # bytes of a crowd key
+_STRING = b"hushbeam string"
 
 
 def seals_of(width: int) -> int:
@@ -40,12 +42,27 @@ def seals_of(width: int) -> int:
     return -(-(4 * width + KEY + TAG) // SEALED)
 
 
+def string_inputs(
+    fingerprint: bytes, metric: int, strings: Words, key: X25519PublicKey
+) -> list[bytes]:
+    """What the oblivious function is asked of strings.
+
+    Args:
+        fingerprint, metric, strings, key: as of `seal_strings`.
+
+    Returns:
+        n times k inputs, those of empty slots too: a device asks for all, or it would be seen how
+        many strings it has.
+    """
+    return [plain for plain, _ in _inputs(fingerprint, metric, strings, key)]
+
+
 def seal_strings(
     fingerprint: bytes,
     metric: int,
     strings: Words,
     ids: ArrayLike,
-    crowd_key: bytes,
+    outputs: Mapping[bytes, bytes],
     key: X25519PublicKey,
 ) -> Reports:
     """Reports of units, each with as many strings.
@@ -55,41 +72,52 @@ def seal_strings(
         metric: its place in the plan.
         strings: (n, k, w) words of k strings of each unit; `NULL` first in a slot that is empty.
         ids: (n, 2) uint64 report ids.
-        crowd_key: 32 bytes that all devices share.
+        outputs: input -> `oblivious.OUTPUT` bytes that the window's key makes of it; those of
+            empty slots are not used.
         key: the collector's public key.
 
     Returns:
         n sealed reports, of k times `seals_of(w)` slots.
 
     Raises:
-        ValueError: there is no such crowd key.
+        ValueError: the output of a string is missing.
     """
     n, k, width = strings.shape
-    if len(crowd_key) != _CROWD:
-        raise ValueError(
-            f"a crowd key has {_CROWD} bytes that all devices share, not {len(crowd_key)}"
-        )
-    size, name = seals_of(width), key_id(key)
-    bound, room = info(fingerprint, metric, name, _STRING), size * SEALED - KEY - TAG
-    context = Context(key, bound)
+    name, context = key_id(key), Context(key, _bound(fingerprint, metric, key))
     boxes: dict[bytes, bytes] = {}
     sealed = []
-    for string in strings.reshape(n * k, width).astype("<u4"):
-        plain = string.tobytes().ljust(room, b"\0")
-        if string[0] == NULL:
-            sealed.append(context.seal(plain))
+    for plain, padded in _inputs(fingerprint, metric, strings, key):
+        if padded.startswith(_EMPTY):
+            sealed.append(context.seal(padded))
             continue
         if plain not in boxes:
-            drawn = hmac.digest(crowd_key, _EPHEMERAL + bound + plain, "sha256")
-            ephemeral = X25519PrivateKey.from_private_bytes(drawn)
-            boxes[plain] = context.seal(plain, ephemeral)
+            if plain not in outputs:  # whose text must not stand in an error
+                raise ValueError("a string was not evaluated: ask for all of `string_inputs`")
+            ephemeral = X25519PrivateKey.from_private_bytes(outputs[plain][:KEY])
+            boxes[plain] = context.seal(padded, ephemeral)
         sealed.append(boxes[plain])
-    form = Form(sealed=True, slots=k * size)
+    form = Form(sealed=True, slots=k * seals_of(width))
     records = form.empty(n)
     records["metric"], records["report_id"] = metric, ids
     records["key_id"] = int.from_bytes(name, "little")
     records["sealed"] = np.frombuffer(b"".join(sealed), np.uint8).reshape(n, form.slots, SEALED)
     return Reports(fingerprint, form, records)
+
+
+def _bound(fingerprint: bytes, metric: int, key: X25519PublicKey) -> bytes:
+    """What seals and inputs are bound to."""
+    return info(fingerprint, metric, key_id(key), _STRING)
+
+
+def _inputs(
+    fingerprint: bytes, metric: int, strings: Words, key: X25519PublicKey
+) -> Iterator[tuple[bytes, bytes]]:
+    """Each slot's input, and the padded string in it."""
+    bound, width = _bound(fingerprint, metric, key), strings.shape[-1]
+    room = seals_of(width) * SEALED - KEY - TAG
+    for string in strings.reshape(-1, width).astype("<u4"):
+        padded = string.tobytes().ljust(room, b"\0")
+        yield bound + padded, padded
 
 
 def open_strings(crowds: Reports, width: int, ring: KeyRing) -> tuple[NDArray[np.bool_], Words]:

@@ -258,6 +258,7 @@ def summary_of(
         created=_now().isoformat(timespec="seconds"), collection=job.plan.collection,
         version=job.plan.version, fingerprint=parted.fingerprint.hex(), window=job.window,
         plan=mark(job.plan).hex(), design=job.design.hex(), sealed=True, words=words,
+        tokens=parted.tokens,
         share=share or min(passes, default=None), passes=passes, sample=(),
     )  # fmt: skip
 

@@ -165,6 +165,7 @@ class BatchFiles(NamedTuple):
         batches: whose they are -> a file of each.
         reports: batch -> how many reports its files hold.
         shufflers: how many have mixed the reports in a row.
+        tokens: whether all their shufflers say that a token was taken with each report.
     """
 
     files: tuple[str, ...]
@@ -172,6 +173,7 @@ class BatchFiles(NamedTuple):
     batches: Mapping[str, str]
     reports: Mapping[str | None, int]
     shufflers: int = 1
+    tokens: bool = False
 
     @property
     def size(self) -> int | None:
@@ -307,7 +309,7 @@ def chosen_of(
     chosen = distinct(find(patterns).files)
     if parted.counters:
         _require_one(chosen, summaries)
-        return chosen
+        return chosen._replace(tokens=_checked(chosen, summaries))
     for batch, summary in summaries.items():
         _require_all(summary, chosen.reports.get(batch, 0))
     for batch, file in chosen.batches.items():
@@ -321,7 +323,13 @@ def chosen_of(
             "--input: some reports passed one shuffler and some two, and nobody can tell whether a "
             "user is among both: collect those that passed two"
         )
-    return chosen._replace(shufflers=min(times))
+    return chosen._replace(shufflers=min(times), tokens=_checked(chosen, summaries))
+
+
+def _checked(chosen: BatchFiles, summaries: Mapping[str, Summary]) -> bool:
+    """Whether a token was taken with each report, as far as the batches' shufflers say."""
+    known = {batch for batch, summary in summaries.items() if summary.tokens == "checked"}
+    return {*chosen.reports} <= known
 
 
 def _require_one(chosen: BatchFiles, summaries: Mapping[str, Summary]) -> None:

@@ -28,8 +28,12 @@ from pipelines.parties.batches import remove
 from pipelines.parties.command import ClientRequest
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
+from pipelines.parties.published import published_key, read_list
 from pipelines.parties.report_files import is_parquet, require_new, sink_of
+from pipelines.parties.spending import seen_place
+from pipelines.parties.string_keys import FLAG, PAID, StringKeys
 from pipelines.parties.submit import SubmitReports, sealed, unfinished
+from pipelines.parties.window_keys import KeyFolder, most
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
@@ -82,12 +86,12 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     elif pem is not None:
         require_sealable(parted)
     _require_whole_rows(parted, places)
-    crowd_key = _crowd_key(request, parted)
+    strings = _string_keys(request, parted)
     devices = _enrolled(request, parted, places)
     require_new(request.output)
     if _STANDARD_INPUT in request.input or request.user_secret is not None:
         no_more(beam_arguments)
-        return _one_user(request, parted, places, (pem, second), crowd_key)
+        return _one_user(request, parted, places, (pem, second), strings)
     if plan.permanent is not None:
         raise RequestError(
             f"{plan.where('noise')}noise: permanent noise is drawn by each user's own client: name "
@@ -97,7 +101,7 @@ def client(request: ClientRequest, beam_arguments: Sequence[str]) -> int:
     hidden = devices > 0 or all(parted.metrics[place].counters is not None for place in places)
     telemetry = inputs.open_telemetry(request.input, hidden, plan.reading, absent=hidden)
     ready = _checked_against(parted, places, telemetry)
-    named = _naming(request, plan), request.devices or "", request.crowd_key or ""
+    named = _naming(request, plan), request.devices or "", strings
     job = SubmitReports(parted, ready, telemetry, request.output, pem, *named, second)
     try:
         counted = run_beam(job, for_beam, Screen(), telemetry.rows * len(ready), job.work)
@@ -125,18 +129,32 @@ def _require_one_width(parted: Split, places: Sequence[int], output: str) -> Non
         )
 
 
-def _crowd_key(request: ClientRequest, parted: Split) -> bytes:
-    """The key that all devices share; none where nothing is sealed under it."""
-    flag, file = secrets.CROWD.flag, request.crowd_key
-    if parted.strings and file is None:
+def _string_keys(request: ClientRequest, parted: Split) -> StringKeys | None:
+    """Where strings are evaluated; None where none are sealed whole."""
+    words = {FLAG: request.strings, PAID: request.query_tokens, "--keys": request.keys}
+    words |= {"--signer": request.signer, "--seen-keys": request.seen_keys}
+    typed = [flag for flag, word in words.items() if word is not None]
+    if not parted.strings:
+        if typed:
+            raise RequestError(f"{typed[0]}: no metric here seals strings whole: leave it out")
+        return None
+    party, window, mark = request.strings, parted.job.window, parted.fingerprint
+    if party is None:
         raise RequestError(
-            f"{flag} is missing: by this key of all devices equal strings are sealed alike, or the "
-            "shuffler could not count them; `hushbeam parties keys crowd FILE` makes it, once for "
-            "all"
+            f"{FLAG} is missing: equal strings are sealed alike by what a party of its own makes "
+            "of them, unseen: name its address"
         )
-    if file is not None and not parted.strings:
-        raise RequestError(f"{flag}: no metric here seals strings whole: leave it out")
-    return b"" if file is None else secrets.read(flag, file)
+    if "://" not in party:
+        if typed != [FLAG]:
+            raise RequestError(f"{typed[1]}: {FLAG} is a folder, for a trial: leave it out")
+        KeyFolder(party).evaluator(mark, "strings")  # refused before anything is read
+        return StringKeys(party, window, mark, b"", "", most(parted, "strings"))
+    if None in (request.query_tokens, request.keys, request.signer):
+        raise RequestError(f"{FLAG}: name {PAID}, --keys and --signer, too")
+    published = read_list(str(request.keys), str(request.signer), seen_place(request.seen_keys))
+    public = published_key(published, mark, "strings", window)
+    paid = str(request.query_tokens)
+    return StringKeys(party, window, mark, public, paid, most(parted, "strings"))
 
 
 def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> int:
@@ -246,7 +264,7 @@ def _one_user(
     parted: Split,
     places: Sequence[int],
     pems: tuple[bytes | None, bytes | None],
-    crowd_key: bytes,
+    strings: StringKeys | None,
 ) -> int:
     """The reports of one user, whose values are few."""
     file = request.user_secret
@@ -269,7 +287,7 @@ def _one_user(
             _say_over_time(device, permanent)
         tables = _tables(request.input, device.metric, parted.job.plan)
         if parted.counters and pems[0] is not None:
-            reports, tallies = device.sealed(tables, public_key(pems[0]), crowd_key)
+            reports, tallies = device.sealed(tables, public_key(pems[0]), strings)
             blocks.append(reports)
         else:
             reports, tallies = device.report(tables)
@@ -345,4 +363,6 @@ def _say(output: str, counted: Mapping[str, int], parted: Split) -> None:
         answers.tell(reports=made, rejects=lost, left_out=strangers)
     line += "".join(f"; {size:,} rows: {name}" for name, size in lost.items())
     line += f"; left out: {strangers:,} {UNKNOWN}" * bool(strangers)
+    if parted.job.plan.tokens is not None:
+        line += "; they have no tokens yet: `hushbeam parties tokens spend` posts each with one"
     Screen().say(line)

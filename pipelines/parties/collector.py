@@ -20,9 +20,9 @@ from pipelines.jobs.run import SEAL_COST, beam_options
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.metrics.metric import Content, Metric, MetricReports
 from pipelines.metrics.publishable import collected
-from pipelines.parties.batches import COPY, chosen_of
+from pipelines.parties.batches import COPY, BatchFiles, chosen_of
 from pipelines.parties.command import CollectRequest
-from pipelines.parties.counting import CollectWords
+from pipelines.parties.counting import ONLY_WORDS, CollectWords
 from pipelines.parties.keys import read_ring
 from pipelines.parties.passes import job_of, passes_in, taken_by
 from pipelines.parties.report_files import ReadAll, counting, under, warn_of_strangers
@@ -53,6 +53,16 @@ TWO_SHUFFLERS = (
     "sealed in two layers: neither knows the whole order. The promises of the shuffle hold if at "
     "least one of the two keeps to itself what it knows, and if the first passes on one report of "
     "each user, all that came and none of its own."
+)
+TOKENS = (
+    "By the summary of the shuffle, an endpoint took a token with each report, of which the issuer "
+    "gives each enrolled device {tokens} in a window and cannot tell who spends one: so a device "
+    "sent at most {tokens} reports of a metric. It counts on the issuer to enrol no device that is "
+    "nobody's, and on the issuer and the endpoint to make no tokens of their own, which both can."
+)
+NO_TOKENS = (
+    "The plan admits {tokens} reports of a user by tokens, and the reports of this release came "
+    "without: nobody has checked how many a sender made up."
 )
 _UNUSABLE = "sealed, and unknown key, does not open or impossible code"
 
@@ -87,14 +97,18 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
     taken = taken_by(passes, parted) if passes else ()
     job = job_of(parted, passes.summary, request.output) if passes else parted.job
 
+    tokens = _of_tokens(parted, chosen)
+
     def pipeline(metrics: Sequence[Metric], target: ReleaseTarget) -> beam.PTransform:
         _count_for_good(target)
         if parted.counters and open_ring is not None:
             words = chosen.size or 0
             return CollectWords(
-                parted, chosen.files, target, open_ring, words, tuple(metrics), taken
-            )
+                parted, chosen.files, target, open_ring, words, tuple(metrics), taken,
+                f"{ONLY_WORDS}{tokens}",
+            )  # fmt: skip
         said = f"{ONLY_REPORTS} {TWO_SHUFFLERS}" if chosen.shufflers > 1 else ONLY_REPORTS
+        said += tokens
         collected = parted, chosen.files, target, open_ring, chosen.copies, chosen.size
         return CollectPlan(*collected, said)
 
@@ -112,6 +126,14 @@ def collect(request: CollectRequest, beam_arguments: Sequence[str]) -> int:
         )  # fmt: skip
     finally:
         warn_of_strangers(ever() - before)
+
+
+def _of_tokens(parted: Split, chosen: BatchFiles) -> str:
+    """What the statement says of tokens, behind a space; nothing where the plan asks for none."""
+    most = parted.job.plan.tokens
+    return (
+        "" if most is None else " " + (TOKENS if chosen.tokens else NO_TOKENS).format(tokens=most)
+    )
 
 
 def _count_for_good(target: ReleaseTarget) -> None:

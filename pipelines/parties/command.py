@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.request.commands import add, deferred
 from pipelines.request.options import option
@@ -17,7 +17,8 @@ _PARTS = {
     "client": "values to randomised reports, on the device",
     "shuffle": "reports to shuffled reports",
     "collect": "shuffled reports to a release",
-    "keys": "keys for sealed reports",
+    "tokens": "what a report is admitted by, once",
+    "keys": "keys of parties",
 }
 
 _CLIENT = """\
@@ -46,13 +47,14 @@ Publish a window of a plan from its shuffled reports: the release, and the entry
 """
 
 _KEYS = """\
-Make the keys of sealed reports, which the shuffler cannot read.
+Make the keys of sealed reports, which the shuffler cannot read; and, for each window, those of the
+parties that issue tokens and evaluate strings, with a signed list that all devices are given.
 """
 
-_PLACES = {
-    "new": "a folder that only the collector can read",
-    "crowd": "a file that the shuffler must never see",
-}
+_TOKENS = """\
+Where the plan says `tokens`, each report is posted with a token: the issuer gives every device so
+many a window, and cannot tell who spends one. See docs/parties.md.
+"""
 
 _CODES = """\
 exit codes: 0 done; 1 withheld, too few reports or too little budget; 2 the plan or its input is
@@ -91,8 +93,20 @@ class ClientRequest(PartyOptions):
         "them sends, with rows or without",
         None, metavar="FILE",
     )  # fmt: skip
-    crowd_key: str | None = option(
-        "of sealed strings: the file of `hushbeam parties keys crowd`, one for all devices",
+    strings: str | None = option(
+        "of sealed strings: the party that evaluates them, https://...; or, for a trial on one "
+        "machine, its folder",
+        None, metavar="URL",
+    )  # fmt: skip
+    query_tokens: str | None = option(
+        "what that party is paid with, of `hushbeam parties tokens fetch --queries`",
+        None, metavar="FILE",
+    )  # fmt: skip
+    keys: str | None = option("the published list of keys of windows", None, metavar="keys.json")
+    signer: str | None = option("who signs that list", None, metavar="PUBLIC.pem")
+    seen_keys: str | None = option(
+        "the keys that this device has seen: another one for a window is refused (default: a file "
+        "for this account)",
         None, metavar="FILE",
     )  # fmt: skip
     user_secret: str | None = option(
@@ -100,6 +114,60 @@ class ClientRequest(PartyOptions):
         "get equal noise, today and next year; the plan must name a user_column",
         None, metavar="FILE",
     )  # fmt: skip
+
+
+class FetchRequest(RequestOptions):
+    """What a device is asked that fetches its tokens of a window."""
+
+    plan: str = option("a YAML file, the same for all parties", metavar="PLAN", positional=True)
+    window: str | None = option("in which the tokens are good", None, metavar="NAME")
+    issuer: str = option("who gives them, https://...", metavar="URL")
+    output: str = option("a new file", metavar="FILE")
+    queries: bool = option("fetch what strings are paid for with, not reports", False)
+    device_secret: str | None = option(
+        "32 random bytes by which the issuer knows this device, made on first use (default: one "
+        "for this account)",
+        None, metavar="FILE",
+    )  # fmt: skip
+    keys: str = option("the published list of keys of windows", metavar="keys.json")
+    signer: str = option("who signs that list", metavar="PUBLIC.pem")
+    seen_keys: str | None = option(
+        "the keys that this device has seen: another one for a window is refused (default: a file "
+        "for this account)",
+        None, metavar="FILE",
+    )  # fmt: skip
+
+
+class DeviceRequest(RequestOptions):
+    """What a device is asked that is to be known to an issuer."""
+
+    secret: str | None = option(
+        "32 random bytes, made on first use (default: one for this account)", None,
+        metavar="FILE", positional=True,
+    )  # fmt: skip
+
+
+class SpendRequest(PartyOptions):
+    """What is asked of who posts reports, each with a token of its own."""
+
+    seal: str | None = option("reports are sealed, to this key", None, metavar="PUBLIC.pem")
+    tokens: str = option("as many as reports, or more", metavar="FILE")
+    to: str = option("the endpoint of the shuffler, https://...", metavar="URL")
+
+
+class WindowKeysRequest(RequestOptions):
+    """What a party is asked that has keys of windows."""
+
+    plan: str = option("a YAML file, the same for all parties", metavar="PLAN", positional=True)
+    windows: tuple[str, ...] = option("those that are to have keys", metavar="NAME")
+    folder: str = option("that this party alone can read; made if need be", metavar="FOLDER")
+
+
+class ForgetRequest(RequestOptions):
+    """What a party is asked whose window is over."""
+
+    window: str = option("whose keys are destroyed", metavar="WINDOW", positional=True)
+    folder: str = option("of the party", metavar="FOLDER")
 
 
 class ShuffleRequest(PartyOptions):
@@ -130,6 +198,11 @@ class ShuffleRequest(PartyOptions):
         "twice; not the collector's to see (default: one for this account)",
         None, metavar="FOLDER",
     )  # fmt: skip
+    tokens: Literal["checked", "none"] | None = option(
+        "where the plan has tokens: whether an endpoint of yours has taken one with each report; "
+        "the statement says it",
+        None,
+    )  # fmt: skip
     share: tuple[str, ...] = option(
         "of epsilon, as in 0.25: a quick look at a batch of noisy counters; while the plan's "
         "ask_again lasts it is asked again at other shares that are named now, and at the rest",
@@ -153,6 +226,7 @@ def add_to(commands: Any) -> None:
     """Add the command, its parts and their options."""
     parser = commands.add_parser("parties", description=_DOC, epilog=_CODES)
     parts = parser.add_subparsers(title="parties", metavar="|".join(_PARTS), required=True)
+    options: type[RequestOptions]
     for name, options, does, about, more in (
         ("client", ClientRequest, "client:client", _CLIENT, _MORE_CLIENT),
         ("shuffle", ShuffleRequest, "shuffler:shuffle", _SHUFFLE, ""),
@@ -160,12 +234,25 @@ def add_to(commands: Any) -> None:
     ):
         place, epilog = f"pipelines.parties.{does}", f"{more}\n{_CODES}"
         add(parts, name, options, place, about, epilog, beam=True, help=_PARTS[name])
-    keys = parts.add_parser("keys", description=_KEYS, help=_PARTS["keys"])
-    kinds = keys.add_subparsers(title="keys", metavar="new|crowd", required=True)
-    for name, place, does in (
-        ("new", "FOLDER", "a pair of keys of the collector"),
-        ("crowd", "FILE", "the key that all devices share, for sealed strings"),
+    tokens = parts.add_parser("tokens", description=_TOKENS, help=_PARTS["tokens"])
+    uses = tokens.add_subparsers(title="tokens", metavar="device|fetch|spend", required=True)
+    for name, options, about in (
+        ("device", DeviceRequest, "Make the secret by which an issuer knows this device."),
+        ("fetch", FetchRequest, "Fetch a device's tokens of a window, before it begins."),
+        ("spend", SpendRequest, "Post reports, each alone and with a token."),
     ):
-        kind = kinds.add_parser(name, help=does, description=f"Make {does}.")
-        kind.add_argument("place", metavar=place, help=_PLACES[name])
-        kind.set_defaults(command=deferred(f"pipelines.parties.keys:{name}"))
+        add(uses, name, options, f"pipelines.parties.spending:{name}", about, _CODES, help=about)
+    keys = parts.add_parser("keys", description=_KEYS, help=_PARTS["keys"])
+    kinds = keys.add_subparsers(title="keys", metavar="new|issuer|strings|forget", required=True)
+    about = "Make a pair of keys of the collector."
+    new = kinds.add_parser("new", help=about, description=about)
+    new.add_argument("place", metavar="FOLDER", help="a folder that only the collector can read")
+    new.set_defaults(command=deferred("pipelines.parties.keys:new"))
+    for name, options, about in (
+        ("issuer", WindowKeysRequest, "Make the keys under which tokens of windows are issued."),
+        ("strings", WindowKeysRequest, "Make the keys under which strings of windows are sealed."),
+        ("forget", ForgetRequest, "Destroy a window's keys, and what was kept with them."),
+    ):
+        add(
+            kinds, name, options, f"pipelines.parties.window_keys:{name}", about, _CODES, help=about
+        )

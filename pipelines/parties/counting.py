@@ -54,6 +54,7 @@ class CollectWords(beam.PTransform):
         words: how many the files hold, by their own account.
         metrics: ready to run.
         taken: (codes,) of each metric: dummies that a later pass takes away, if it does.
+        said: of what this job saw, in the statement.
     """
 
     parted: Split
@@ -63,6 +64,7 @@ class CollectWords(beam.PTransform):
     words: int
     metrics: tuple[Metric, ...]
     taken: tuple[np.ndarray, ...] = ()
+    said: str = ONLY_WORDS
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
         expected = self.parted.expected(self.parted.handed)
@@ -74,10 +76,12 @@ class CollectWords(beam.PTransform):
         contents = tuple(
             words
             | metric.name
-            >> CollectCounts(metric, place, self._counts(place), *self.taken[place : place + 1])
+            >> CollectCounts(
+                metric, place, self._counts(place), self.said, *self.taken[place : place + 1]
+            )
             for place, metric in enumerate(self.metrics)
         )
-        in_words = [ONLY_WORDS if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
+        in_words = [self.said if t == RAW_ROWS else t for t in self.target.statement["in_words"]]
         names = tuple(metric.name for metric in self.metrics)
         step = ReleaseCountsDoFn(self.target.telling(in_words=in_words), names, self.words)
         return released(begin, step, contents, AsDict(came))
@@ -98,12 +102,14 @@ class CollectCounts(beam.PTransform):
         metric: ready to run.
         place: in the plan.
         counts: takes its words to what is estimated of.
+        said: as of `CollectWords`.
         taken: (codes,) dummies that are taken away from what is counted.
     """
 
     metric: Metric
     place: int
     counts: beam.PTransform
+    said: str
     taken: np.ndarray | None = None
 
     def expand(self, words: beam.PCollection) -> beam.PCollection:
@@ -117,7 +123,7 @@ class CollectCounts(beam.PTransform):
         contents = publishable(
             metric, estimate, MetricReports(mine, None, no_rows, (passing(mine),))
         )
-        other = beam.Map(reworded, {RAW_ROWS: ONLY_WORDS}).with_output_types(Content)
+        other = beam.Map(reworded, {RAW_ROWS: self.said}).with_output_types(Content)
         said = contents | "Say what was read" >> other
         return said | named(metric.name)
 

@@ -20,9 +20,10 @@ from mechanisms.randomness import RandomSource, SecureRandom
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import seal_slots
-from mechanisms.wire.strings import seal_strings
+from mechanisms.wire.strings import seal_strings, string_inputs
 from pipelines.errors import RequestError
 from pipelines.metrics.metric import FRESH, Coins, Metric, enrolled, viewed
+from pipelines.parties.string_keys import StringKeys
 from pipelines.plan.split import Split
 from transforms.elements.progress import ROWS
 from transforms.encoders.block import one_row
@@ -222,14 +223,14 @@ class ClientReports:
         return self._submitted(messages, rng), dict(+counted)
 
     def sealed(
-        self, tables: Iterable[pa.Table], key: X25519PublicKey, crowd_key: bytes = b""
+        self, tables: Iterable[pa.Table], key: X25519PublicKey, strings: StringKeys | None = None
     ) -> tuple[Reports, dict[str, int]]:
         """From values to what is sent of noisy counters: sealed, for nothing else hides it.
 
         Args:
             tables: as in `report`; all rows of the user are in its one report.
             key: the collector's public key.
-            crowd_key: 32 bytes that all devices share, of strings that are sealed whole.
+            strings: where they are evaluated, of metrics that seal them whole.
 
         Returns:
             As `report`; nothing where there are no rows, unless every enrolled device sends.
@@ -250,7 +251,10 @@ class ClientReports:
             ids = self._ids(self._naming).of_device().repeat(len(words), axis=0)
         mark = self.parted.fingerprint
         if metric.crowds is not None:
-            reports = seal_strings(mark, self.place, words, ids, crowd_key, key)
+            if strings is None:
+                raise RequestError(f"metric {metric.name}: say where strings are evaluated")
+            outputs = strings.outputs(string_inputs(mark, self.place, words, key))
+            reports = seal_strings(mark, self.place, words, ids, outputs, key)
         else:
             reports = seal_slots(mark, self.place, counters.layout.types, words, ids, key)
         return reports, dict(+counted)

@@ -12,7 +12,6 @@ from apache_beam.io.filesystems import FileSystems
 from mechanisms.wire.sealing import KeyRing, create_key, key_id, public_key
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.request import answers
-from pipelines.storage import secrets
 from pipelines.views.console import Screen
 
 _LARGEST = 1 << 14  # bytes of a key file
@@ -50,19 +49,6 @@ def new(arguments: argparse.Namespace) -> int:
         "else sees it",
     ):
         screen.say(line)
-    return DONE
-
-
-def crowd(arguments: argparse.Namespace) -> int:
-    """Make the key that all devices share, at `place`, unless it is there; the exit code.
-
-    Raises:
-        RequestError: it cannot be written, or holds another thing.
-    """
-    file = arguments.place
-    secrets.read(secrets.CROWD.flag, secrets.made_once(secrets.CROWD, file))
-    answers.tell(crowd_key=file)
-    Screen().say(f"{file} goes to clients (--crowd-key), and never to the shuffler")
     return DONE
 
 

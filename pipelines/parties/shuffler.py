@@ -11,6 +11,8 @@ import functools
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Literal
 
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
@@ -40,7 +42,7 @@ from pipelines.parties.shuffling import ShuffleReports
 from pipelines.parties.summary import SUMMARY, Summary, answered, nearby, read
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
-from pipelines.plan.split import require_counters, require_sealable, require_twice, split
+from pipelines.plan.split import Split, require_counters, require_sealable, require_twice, split
 from pipelines.releases import release
 from pipelines.request import answers
 from pipelines.storage.formats import OtherFormatError
@@ -75,6 +77,7 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
     FileSystems.set_options(for_beam)  # before the first file is looked for
     plan = load(request.plan)
     parted = split(plan, window_of(plan, request.window))
+    parted = replace(parted, tokens=_tokens(request, parted))
     if parted.counters:
         require_counters(parted, request.seal, "--seal")
     elif request.seal or request.second:
@@ -124,6 +127,18 @@ def shuffle(request: ShuffleRequest, beam_arguments: Sequence[str]) -> int:
             parted, files, keys, request.output, memory, earlier, buckets, here, relayed, rings
         )
         return _carry_out(job, for_beam, Screen())
+
+
+def _tokens(request: ShuffleRequest, parted: Split) -> Literal["", "checked", "none"]:
+    """What the statement is to say of tokens: who receives reports alone knows it."""
+    if parted.job.plan.tokens is None and request.tokens is not None:
+        raise RequestError("--tokens: the plan asks for none: leave it out")
+    if parted.job.plan.tokens is not None and request.tokens is None:
+        raise RequestError(
+            "--tokens is missing: say checked if an endpoint of yours has taken a token with each "
+            "report, and none if these reports came otherwise, as from a log; the statement says it"
+        )
+    return request.tokens or ""
 
 
 def _require_own(request: ShuffleRequest) -> None:

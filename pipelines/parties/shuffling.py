@@ -185,6 +185,7 @@ class ShuffleReports(beam.PTransform):
             "sealed": bool(self.keys),
             "second": self.keys[0].hex() if self.first else "",
             "shufflers": 1 + (self.open_ring is not None),
+            "tokens": self.parted.tokens,
             "sample_key": key_name(read(SHUFFLE.flag, self.memory.secret)),
             "metrics": {metric.name: {"min_reports": metric.min_reports} for metric in job.metrics},
         }

@@ -18,11 +18,12 @@ from mechanisms.counters.levels import Layout
 from mechanisms.wire.identity import ReportIds
 from mechanisms.wire.report import Form, Reports
 from mechanisms.wire.sealing import public_key, seal, seal_again, seal_slots
-from mechanisms.wire.strings import seal_strings
+from mechanisms.wire.strings import NULL, seal_strings, string_inputs
 from pipelines.jobs.run import SEAL_COST
 from pipelines.logs.inputs import Telemetry
 from pipelines.metrics.metric import Metric, columns_read, enrolled, slots
 from pipelines.parties.report_files import is_parquet, sink_of
+from pipelines.parties.string_keys import StringKeys
 from pipelines.plan.publish import drawn
 from pipelines.plan.split import Split
 from pipelines.storage import secrets
@@ -62,7 +63,7 @@ class SubmitReports(beam.PTransform):
         second: a second shuffler's, if they are sealed twice.
         secret: the file under whose content users' reports are named; None where rows are the unit.
         devices: the list of those that send whether they have rows or not, if any do.
-        crowd_key: the file of the key that all devices share, where strings are sealed whole.
+        strings: where they are evaluated, where they are sealed whole.
     """
 
     parted: Split
@@ -72,7 +73,7 @@ class SubmitReports(beam.PTransform):
     pem: bytes | None = None
     secret: str | None = None
     devices: str = ""
-    crowd_key: str = ""
+    strings: StringKeys | None = None
     second: bytes | None = None
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
@@ -95,7 +96,7 @@ class SubmitReports(beam.PTransform):
     def _sent(self, place: int) -> SendReports:
         metric, plan = self.metrics[place], self.parted.fingerprint
         naming = Naming(plan, place, self.parted.period, self.secret)
-        submit = Submit(metric, naming, self.pem, self.devices, self.crowd_key)
+        submit = Submit(metric, naming, self.pem, self.devices, self.strings)
         # Words of slots are sealed before they leave the worker that knows whose they are.
         apart = self.pem if metric.counters is None else None
         form = self.parted.form(self.pem is not None and apart is None, [place])
@@ -188,14 +189,14 @@ class Submit(beam.PTransform):
         metric: that is reported.
         naming: of its reports.
         pem: the collector's public key, to which words of slots are sealed.
-        devices, crowd_key: as of `SubmitReports`.
+        devices, strings: as of `SubmitReports`.
     """
 
     metric: Metric
     naming: Naming
     pem: bytes | None
     devices: str
-    crowd_key: str = ""
+    strings: StringKeys | None = None
 
     def expand(self, tables: beam.PCollection) -> beam.PCollection:
         metric = self.metric
@@ -211,8 +212,8 @@ class Submit(beam.PTransform):
         if metric.counters is not None and enrolled(metric) is not None and named is not None:
             layout = Layout(metric.counters.levels)
             every, _, passed = blocks | "Enrolled" >> OfEnrolled(self.devices, layout, named)
-        if metric.crowds is not None:
-            strings = (metric.crowds.strings, self.crowd_key)
+        if metric.crowds is not None and self.strings is not None:
+            strings = (metric.crowds.strings, self.strings)
             submit = SubmitStringsDoFn(*strings, metric.open_rng, self.naming, self.pem or b"")
         outputs = every | "Submit" >> beam.ParDo(submit).with_outputs(FLOW, main="sent")
         sent: beam.PCollection = outputs.sent
@@ -332,14 +333,10 @@ class SubmitStringsDoFn(SubmitSlotsDoFn):
     """The strings of units, each sealed whole, in one report of a unit; how many went, apart."""
 
     def __init__(
-        self, strings: int, crowd_key: str, open_rng: Generator, naming: Naming, pem: bytes
+        self, strings: int, keys: StringKeys, open_rng: Generator, naming: Naming, pem: bytes
     ) -> None:
-        self._strings, self._crowd_file = strings, crowd_key
+        self._strings, self._keys = strings, keys
         self._open_rng, self._naming, self._pem = open_rng, naming, pem
-
-    def setup(self) -> None:
-        super().setup()
-        self._crowd_key = secrets.read(secrets.CROWD.flag, self._crowd_file)
 
     def process(self, block: CellBlock) -> Iterator[Any]:  # type: ignore[override]
         yield from super().process(gathered(block, self._strings, self._rng))
@@ -347,4 +344,8 @@ class SubmitStringsDoFn(SubmitSlotsDoFn):
 
     def _sealed(self, words: np.ndarray, ids: np.ndarray) -> Reports:
         mark, place = self._naming.fingerprint, self._naming.place
-        return seal_strings(mark, place, words, ids, self._crowd_key, self._key)
+        # Of a log nobody sees who has how many: each string is asked for once in a block.
+        held = words[words[..., 0] != NULL][:, None]
+        inputs = dict.fromkeys(string_inputs(mark, place, held, self._key))
+        outputs = self._keys.outputs([*inputs])
+        return seal_strings(mark, place, words, ids, outputs, self._key)

@@ -48,6 +48,8 @@ class Summary(BaseModel):
         sealed: whether the shuffler could not read the messages.
         second: the id of the second shuffler's key, which they are sealed to besides; or "".
         shufflers: how many have mixed them in a row, none of whom knows the whole order.
+        tokens: whether an endpoint has taken a token with each report: checked or none; empty where
+            the plan asks for none.
         reports: how many came, counting also those that were dropped.
         dropped: reason -> how many.
         metrics: by name.
@@ -72,6 +74,7 @@ class Summary(BaseModel):
     sealed: bool
     second: Annotated[str, Field(pattern="^([0-9a-f]{16})?$")] = ""
     shufflers: int = 1
+    tokens: Literal["", "checked", "none"] = ""
     reports: int = 0
     dropped: dict[str, int] = Field(default_factory=dict)
     metrics: dict[str, OfMetric] = Field(default_factory=dict)

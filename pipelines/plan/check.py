@@ -81,7 +81,14 @@ def check(
         unit = plan.unit if guarantee.unit == "user" else guarantee.unit
         line = one_line(replace(guarantee, unit=unit))
         screen.print(f"together: {line}", highlight=False)
-    about = [*about_clients, *_about_units(job), *said(job.metrics), *job.cautions, *about_windows]
+    about = [
+        *about_clients,
+        *_about_units(job),
+        *_about_tokens(plan),
+        *said(job.metrics),
+        *job.cautions,
+        *about_windows,
+    ]
     for line in [*about, *_about_input(plan), *_about_ledger(plan)]:
         screen.print(line, highlight=False, markup=False)
     return WITHHELD if refused else DONE
@@ -238,6 +245,16 @@ def _about_units(job: PlanJob) -> list[str]:
     if sum(metric.protection.model == "local" for metric in job.metrics) > 1:
         return [f"each {job.losses[0].unit} answers every metric of the local model"]
     return []
+
+
+def _about_tokens(plan: PlanDocument) -> list[str]:
+    """How many reports of a user are admitted, and who could admit more."""
+    if plan.tokens is None:
+        return []
+    return [
+        f"three parties admit {plan.tokens:,} reports of a user and window by tokens, which say "
+        "nothing of the user; issuer and endpoint can make more, so count both on the honest side"
+    ]
 
 
 def _about_windows(job: PlanJob) -> tuple[str | None, list[str]]:

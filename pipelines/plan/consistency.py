@@ -47,6 +47,9 @@ def require_consistent(plan: PlanDocument, window: str) -> None:
             "ledger" if plan.budget is None else "budget",
         )
     _require_noise(plan)
+    if plan.tokens is not None and plan.user_column is None:
+        text = "a user has so many reports: name a user_column, with a unit of users"
+        raise about(text, "tokens")
     if plan.merge_small and plan.unit == "user":
         raise about(
             "merge_small could put a user into one release twice; the unit must be another",

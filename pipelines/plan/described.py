@@ -93,6 +93,7 @@ def described(
         "one_report": plan.user_column is not None,
         "noise": plan.noise,
         "distinct_values": plan.distinct_values,
+        "tokens": plan.tokens,
         "fingerprint": mark(plan).hex(),
         "design": job.design.hex(),
         "window": named,

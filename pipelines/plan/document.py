@@ -105,6 +105,8 @@ class PlanDocument(PlanPart):
         merge_small: whether a stream adds a window with too few reports to the next one.
         ask_again: how long the shuffler of noisy counters keeps what it takes to ask a batch again,
             as in 7d; by default nothing is kept.
+        tokens: how many reports a user may send in a window, each admitted by a token that says
+            nothing of the user; by default whoever can reach the shuffler can send.
         stream: how it is served as a stream, if it is.
         metrics: what is published.
     """
@@ -138,6 +140,7 @@ class PlanDocument(PlanPart):
     schedule: str | None = None
     merge_small: bool = False
     ask_again: TimeSpan | None = None
+    tokens: int | None = Field(None, ge=1, le=1000)
     stream: Stream | None = None
     metrics: tuple[MetricRequest, ...] = Field(min_length=1, max_length=1000)
 

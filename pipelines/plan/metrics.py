@@ -157,6 +157,8 @@ def mark(plan: PlanDocument) -> bytes:
         said["window"] = plan.stream.window
     if plan.permanent is not None:  # said of it alone, so that older plans keep their fingerprint
         said |= {"noise": plan.noise, "distinct_values": plan.distinct_values}
+    if plan.tokens is not None:
+        said["tokens"] = plan.tokens
     try:
         return fingerprint(said | {"metrics": [_said(plan, metric) for metric in plan.metrics]})
     except ValueError as error:

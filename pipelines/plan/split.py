@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from mechanisms.channel import Mechanism
 from mechanisms.counters.choose import SlottedCounters
@@ -26,9 +27,12 @@ class Split:
 
     Attributes:
         job: the window, prepared without a look at any file.
+        tokens: what its shuffler says of the tokens that reports came with: checked or none; empty
+            where the plan asks for none, or it is not the shuffler's.
     """
 
     job: PlanJob
+    tokens: Literal["", "checked", "none"] = ""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -40,10 +40,9 @@ SHUFFLE = KeptSecret(
     "under which shuffles are sampled: keep it, for with another one nobody sees that two of them "
     "share reports; and from clients, who could make any two seem to",
 )
-CROWD = KeptSecret(
-    "--crowd-key",
-    "by which equal strings are sealed alike: keep it from the shuffler, who could tell by it "
-    "every string that it can guess",
+DEVICE = KeptSecret(
+    "--device-secret",
+    "by which an issuer of tokens knows this device: keep it, and to yourself; enrol its SHA-256",
 )
 
 
@@ -125,10 +124,9 @@ def read(flag: str, file: str) -> bytes:
     except (OSError, ValueError) as error:
         raise RequestError(f"{flag}: {file} cannot be read{because(error)}") from None
     if len(secret) != SECRET:
-        whose = {USER: "of this user alone", CROWD.flag: "that all devices share"}
+        whose = "of this user alone" if flag == USER else "that this machine keeps"
         raise RequestError(
-            f"{flag}: {file} must hold {SECRET} random bytes "
-            f"{whose.get(flag, 'that this machine keeps')}, as from "
+            f"{flag}: {file} must hold {SECRET} random bytes {whose}, as from "
             f"`head -c {SECRET} /dev/urandom`"
         )
     return secret

@@ -17,7 +17,7 @@ from tests.contract.test_figures import asked, every_case, most_cases_later
 from tests.fakes.repeating import RUNNER, seeded
 
 UNSERVED = (
-    "cannot be divided among clients", "name a user_column", "--crowd-key is missing",
+    "cannot be divided among clients", "name a user_column", "--strings is missing",
     "level by level", "waits? for",
 )  # fmt: skip
 """What the client says of forms that three parties do not serve, or not of rows alone."""

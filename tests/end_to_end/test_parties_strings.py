@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,14 @@ from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
 from mechanisms.wire.sealing import create_key, public_key
-from mechanisms.wire.strings import seal_strings
+from mechanisms.wire.strings import seal_strings, string_inputs
 from pipelines.errors import FailedError
 from pipelines.metrics.metric import slots
 from pipelines.parties import drawing
 from pipelines.parties.device import ClientReports
+from pipelines.parties.string_keys import StringKeys
 from pipelines.parties.submit import SubmitStringsDoFn
+from pipelines.parties.window_keys import KeyFolder
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from tests.end_to_end.test_release_contract import losing
@@ -63,12 +66,19 @@ def log(users: int = N) -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def files(workspace: Path) -> None:
-    """A plan, a log, the collector's keys and the one of all devices."""
+    """A plan, a log, the collector's keys and those of who evaluates strings."""
     Path("plan.yaml").write_text(PLAN)
     pq.write_table(log(), "log.parquet")
     Path("keys").mkdir()
     create_key(workspace / "keys")
-    Path("crowd.key").write_bytes(bytes(range(32)))
+    evaluated("d0", "d1", "w1", "w2")
+
+
+def evaluated(*windows: str, folder: str = "party") -> None:
+    """Give windows of the plan keys under which strings are evaluated."""
+    for window in windows:
+        mark = split(load("plan.yaml"), window).fingerprint
+        KeyFolder(folder).make(window, mark, "strings")
 
 
 @pytest.fixture
@@ -82,7 +92,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client(source: str, into: str, *words: str, window: str = "d1") -> list[str]:
-    words = words or ("--crowd-key", "crowd.key")
+    words = words or ("--strings", "party")
     return parties.client("--input", source, "--output", into, *words, window=window)
 
 
@@ -115,13 +125,14 @@ def test_three_parties_release_what_one_job_does(run) -> None:
     for name in ("one", "two"):
         assert run(client(f"{name}.parquet", f"{name}.bin")).code == 0
     parted = split(load("plan.yaml"), "d1")
-    pem, crowd = public_key(Path(key()).read_bytes()), Path("crowd.key").read_bytes()
+    pem = public_key(Path(key()).read_bytes())
+    keys = StringKeys("party", "d1", parted.fingerprint, b"", "", 4)
     for place in (0, 1):
         device = ClientReports(parted, place, one=True, own=bytes(32))
-        block, counted = device.sealed([own], pem, crowd)
+        block, counted = device.sealed([own], pem, keys)
         assert (len(block), counted) == (1, {"rows read": 3})
         assert block.form.slots == slots(parted.metrics[place])
-        assert not len(device.sealed([], pem, crowd)[0])
+        assert not len(device.sealed([], pem, keys)[0])
         Path(f"own{place}.bin").write_bytes(binary.encode(block))
     outcome = run(shuffle("one.bin", "two.bin", "own*.bin", "one.bin", into="out-d1"))
     assert f"{2 * N:,} reports came; keep these numbers from the collector" in outcome.out
@@ -140,7 +151,7 @@ def test_three_parties_release_what_one_job_does(run) -> None:
 
 @pytest.mark.verify
 def test_whoever_carries_reports_reads_nothing_and_all_are_of_one_size(run) -> None:
-    assert run(client("log.parquet", "log.bin", "--metric", "heard", "--crowd-key", "crowd.key"))
+    assert run(client("log.parquet", "log.bin", "--metric", "heard", "--strings", "party"))
     parted = split(load("plan.yaml"), "d1")
     data = Path("log.bin").read_bytes()
     assert not re.search(rb"word \d|own \d|\xe6\x97\xa5\xe6\x9c\xac", data)
@@ -197,12 +208,12 @@ def _masked(text: str, window: str) -> str:
 
 
 @pytest.mark.verify
-def test_devices_with_another_crowd_key_are_a_crowd_of_their_own(run, monkeypatch) -> None:
+def test_devices_that_asked_another_party_are_a_crowd_of_their_own(run, monkeypatch) -> None:
     whole = log()
     pq.write_table(whole.slice(0, 30), "few.parquet")
     pq.write_table(whole.slice(30), "rest.parquet")
-    Path("other.key").write_bytes(bytes(32))
-    assert run(client("few.parquet", "few.bin", "--crowd-key", "other.key")).code == 0
+    evaluated("d1", folder="other")
+    assert run(client("few.parquet", "few.bin", "--strings", "other")).code == 0
     assert run(client("rest.parquet", "rest.bin")).code == 0
     with monkeypatch.context() as patch:
         patch.setattr(ShufflerNoise, "draw", lambda self, size, rng: np.full(size, self.mean))
@@ -222,10 +233,9 @@ def test_words_that_are_forged_come_to_nothing(run) -> None:
     padded[..., -1] = 7
     rng = np.random.default_rng(3)
     ids = rng.integers(0, 1 << 63, (200, 2)).astype(np.uint64)
-    block = seal_strings(
-        parted.fingerprint, 0, padded.repeat(200, axis=0), ids, bytes(32),
-        public_key(Path(key()).read_bytes()),
-    )  # fmt: skip
+    rows, pem = padded.repeat(200, axis=0), public_key(Path(key()).read_bytes())
+    outputs = dict.fromkeys(string_inputs(parted.fingerprint, 0, rows, pem), bytes(64))
+    block = seal_strings(parted.fingerprint, 0, rows, ids, outputs, pem)
     noise = Reports(parted.fingerprint, block.form, block.records.copy())
     noise.records["sealed"], noise.records["report_id"] = 9, ids + np.uint64(1)
     for name, made in (("padded", block), ("noise", noise)):
@@ -274,6 +284,8 @@ def test_an_empty_window_and_rows_that_are_nobodys(run) -> None:
     Path("plan.yaml").write_text(
         PLAN.replace("user_column: user\nunit: user", "unit: row").replace("rows_per_user: 4, ", "")
     )
+    rmtree("party")
+    evaluated("d1")
     road(run, "nobody*.bin", window="d0")
     assert values("d0") == {}
     assert run(client("log.parquet", "log.bin")).code == 0
@@ -309,16 +321,14 @@ def test_what_an_engine_loses_is_handed_to_nobody(run, monkeypatch, step: Any, n
 
 
 def test_bad_requests_are_one_line(run, refused) -> None:
-    refused(client("log.parquet", "r.bin", "--metric", "heard"), "--crowd-key is missing")
-    Path("short.key").write_bytes(bytes(31))
-    short = client("log.parquet", "r.bin", "--crowd-key", "short.key")
-    refused(short, "short.key must hold 32 random bytes that all devices share")
-    refused(
-        ["parties", "keys", "crowd", "short.key"],
-        "must hold 32 random bytes that all devices share",
-    )
-    lost = client("log.parquet", "r.bin", "--crowd-key", "lost.key")
-    refused(lost, "--crowd-key: lost.key cannot be read")
+    refused(client("log.parquet", "r.bin", "--metric", "heard"), "--strings is missing")
+    strange = client("log.parquet", "r.bin", "--strings", "nowhere")
+    refused(strange, "strings.seed holds no seed (No such file or directory): the window is forgo")
+    refused(client("log.parquet", "r.bin", window="d9"), "the window is forgotten, or its key was")
+    more = client("log.parquet", "r.bin", "--strings", "party", "--query-tokens", "paid")
+    refused(more, "--query-tokens: --strings is a folder, for a trial: leave it out")
+    web = client("log.parquet", "r.bin", "--strings", "https://strings.example")
+    refused(web, "--strings: name --query-tokens, --keys and --signer, too")
     refused(client("log.parquet", "r.parquet"), "a Parquet file has room for reports of one width")
     refused([*shuffle("log.parquet")[:-4], "--output", "out"], "--seal is missing")
     Path("plan.yaml").write_text(PLAN + COUNT)
@@ -326,15 +336,5 @@ def test_bad_requests_are_one_line(run, refused) -> None:
     Path("plan.yaml").write_text(PLAN.replace("rows_per_user: 4", "rows_per_user: 700"))
     refused(shuffle("log.parquet"), "a report has room for 1,169 messages, and this one has 1,400")
     Path("plan.yaml").write_text(PLAN.partition("  - {name: heard")[0] + COUNT)
-    words = client("log.parquet", "r.bin", "--crowd-key", "crowd.key")
-    refused(words, "--crowd-key: no metric here seals strings whole")
-
-
-def test_the_key_of_all_devices_is_made_once(run) -> None:
-    outcome = run(["parties", "keys", "crowd", "new.key"])
-    assert (outcome.code, "and never to the shuffler" in outcome.out) == (0, True)
-    assert "every string that it can guess" in outcome.err
-    made = Path("new.key").read_bytes()
-    assert (len(made), Path("new.key").stat().st_mode & 0o777) == (32, 0o600)
-    assert run(["parties", "keys", "crowd", "new.key"]).code == 0
-    assert Path("new.key").read_bytes() == made
+    words = client("log.parquet", "r.bin", "--strings", "party")
+    refused(words, "--strings: no metric here seals strings whole")

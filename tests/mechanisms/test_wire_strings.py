@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from mechanisms.wire.oblivious import Blinded, Evaluator
 from mechanisms.wire.report import SEALED, Form, Reports
 from mechanisms.wire.sealing import KeyRing, info, key_id
-from mechanisms.wire.strings import NULL, open_strings, seal_strings, seals_of
+from mechanisms.wire.strings import NULL, open_strings, seal_strings, seals_of, string_inputs
+from tests.oracles import voprf
 from tests.oracles.wire import PLAN, hpke_seal
 
 KEY, OTHER = (X25519PrivateKey.from_private_bytes(bytes([i]) * 32) for i in (1, 2))
 RING = KeyRing([KEY])
-CROWD = bytes(range(32))
+PARTY, LATER = (Evaluator(bytes([i]) * 32, b"hushbeam strings") for i in (5, 6))
 WIDTH = 6
 WORDS = np.arange(1, 5 * WIDTH + 1, dtype=np.uint32).reshape(5, 1, WIDTH)
 NAME = key_id(KEY.public_key())
 
 
-def sealed(words=WORDS, plan=PLAN, metric=1, crowd=CROWD, key=KEY) -> Reports:
-    ids = np.zeros((len(words), 2), np.uint64)
-    return seal_strings(plan, metric, words, ids, crowd, key.public_key())
+def sealed(words=WORDS, plan=PLAN, metric=1, party=PARTY, key=KEY) -> Reports:
+    ids, public = np.zeros((len(words), 2), np.uint64), key.public_key()
+    outputs = {plain: party.output(plain) for plain in string_inputs(plan, metric, words, public)}
+    return seal_strings(plan, metric, words, ids, outputs, public)
 
 
 def boxes(reports: Reports, strings: int = 1) -> list[bytes]:
@@ -43,12 +45,14 @@ def test_a_seal_is_what_docs_wire_md_says() -> None:
     """By the slow oracle, from the formulas of the page; and pinned."""
     plain = WORDS[0, 0].astype("<u4").tobytes().ljust(seals_of(WIDTH) * SEALED - 48, b"\0")
     context = info(PLAN, 1, NAME, b"hushbeam string")
-    drawn = hmac.new(CROWD, b"hushbeam crowd 1" + context + plain, hashlib.sha256).digest()
-    ephemeral = X25519PrivateKey.from_private_bytes(drawn)
+    assert string_inputs(PLAN, 1, WORDS, KEY.public_key())[0] == context + plain
+    secret = voprf.derived(bytes([5]) * 32, b"hushbeam strings")
+    element = voprf.times(secret, voprf.to_group(context + plain))
+    ephemeral = X25519PrivateKey.from_private_bytes(voprf.output(context + plain, element)[:32])
     public = KEY.public_key().public_bytes_raw()
     box = hpke_seal(plain, public, context, b"", ephemeral)
     assert boxes(sealed())[0] == box
-    assert hashlib.sha256(box).hexdigest()[:16] == "e934300f79a2a234"
+    assert hashlib.sha256(box).hexdigest()[:16] == "050815eb3b9084ef"
 
 
 def test_equal_strings_are_equal_words_and_no_others() -> None:
@@ -57,7 +61,7 @@ def test_equal_strings_are_equal_words_and_no_others() -> None:
     assert len({*first}) == len(WORDS)
     pairs = np.concatenate([WORDS, WORDS[::-1]], axis=1)  # whatever slot and report
     assert boxes(sealed(pairs), 2)[::2] == boxes(sealed(pairs), 2)[1::2][::-1] == first
-    others = (sealed(plan=bytes(16)), sealed(metric=2), sealed(crowd=bytes(32)), sealed(key=OTHER))
+    others = (sealed(plan=bytes(16)), sealed(metric=2), sealed(party=LATER), sealed(key=OTHER))
     assert all({*boxes(other)}.isdisjoint(first) for other in others)
     # Nor can they be told by their encapsulated keys.
     assert all({b[:32] for b in boxes(other)}.isdisjoint(b[:32] for b in first) for other in others)
@@ -100,11 +104,27 @@ def test_only_the_collector_opens_and_only_what_was_sealed() -> None:
     assert open_strings(reports.where(np.zeros(5, bool)), WIDTH, RING)[1].shape == (0, WIDTH)
 
 
-@pytest.mark.parametrize("crowd", [b"", CROWD[:16], CROWD + b"?"])
-def test_a_crowd_key_that_is_none_is_refused(crowd: bytes) -> None:
-    """An empty one would be everybody's: whoever guesses a string could open its seals."""
-    with pytest.raises(ValueError, match=f"32 bytes that all devices share, not {len(crowd)}"):
-        sealed(crowd=crowd)
+def test_a_device_asks_for_all_its_slots_and_the_party_sees_none() -> None:
+    """As many elements of a full report as of an empty one, and never the same twice."""
+    public, ids = KEY.public_key(), np.zeros((2, 2), np.uint64)
+    words = np.full((2, 3, WIDTH), NULL, np.uint32)
+    words[0, :2] = WORDS[:2, 0]
+    inputs = [string_inputs(PLAN, 1, each[None], public) for each in words]
+    assert [*map(len, inputs)] == [3, 3]
+    asked = [Blinded(each) for each in (*inputs, inputs[0])]
+    assert len({element for one in asked for element in one.elements}) == 9
+    outputs = {}
+    for each, blinded in zip(inputs, asked[:2], strict=True):
+        answer = blinded.outputs(*PARTY.evaluate(blinded.elements), PARTY.public)
+        outputs |= zip(each, answer, strict=True)
+    block = seal_strings(PLAN, 1, words, ids, outputs, public)
+    assert boxes(block, 3)[:2] == boxes(sealed())[:2]
+
+
+def test_a_string_that_was_not_evaluated_is_refused_and_not_quoted() -> None:
+    with pytest.raises(ValueError, match="a string was not evaluated") as error:
+        seal_strings(PLAN, 1, WORDS, np.zeros((5, 2), np.uint64), {}, KEY.public_key())
+    assert str(error.value) == "a string was not evaluated: ask for all of `string_inputs`"
 
 
 def test_forms_of_crowds_keep_their_numbers() -> None:

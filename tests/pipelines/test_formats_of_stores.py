@@ -364,7 +364,7 @@ def test_what_was_cut_off_before_it_counted_is_not_forgotten_for_its_format(
 @pytest.mark.parametrize("content", GARBAGE)
 def test_keys_and_secrets_are_not_made_anew(content: bytes, run, workspace: Path) -> None:
     """They are bytes for programs in any language, and have no number: their length, or form."""
-    for name in ("secret", "crowd", "key.pem"):
+    for name in ("secret", "device", "key.pem"):
         Path(name).write_bytes(content)
     shuffler.write("first.bin", shuffler.reports(shuffler.plan(), 1))
     before = files()
@@ -372,7 +372,7 @@ def test_keys_and_secrets_are_not_made_anew(content: bytes, run, workspace: Path
         shuffler.shuffle("first.bin", into="a", more=("--shuffle-secret", "secret")),
         shuffler.shuffle("first.bin", into="a", more=("--seal", "key.pem")),
         ["parties", "collect", "plan.yaml", "--input", "first.bin", "--key", "key.pem"],
-        ["parties", "keys", "crowd", "crowd"],
+        ["parties", "tokens", "device", "device"],
     ):
         outcome = run(words)
         assert (outcome.code, outcome.err.count("\n")) == (2, 1), (words, outcome.said)

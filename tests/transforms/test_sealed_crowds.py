@@ -13,9 +13,10 @@ from scipy import stats
 
 from mechanisms.heavy_hitters.crowds import Crowds, PublishedCrowds
 from mechanisms.randomness import SeededRandom
+from mechanisms.wire.oblivious import Evaluator
 from mechanisms.wire.report import SEALED, Form, Reports
 from mechanisms.wire.sealing import KeyRing, key_id
-from mechanisms.wire.strings import NULL, seal_strings, seals_of
+from mechanisms.wire.strings import NULL, seal_strings, seals_of, string_inputs
 from tests.oracles.statistics import FALSE_ALARM
 from tests.oracles.transforms import fresh_stream, restart, run, source
 from transforms.encoders.block import CellBlock
@@ -25,7 +26,7 @@ from transforms.shuffle.sealed_crowds import CountSeals, OpenCrowds
 
 PLAN, PLACE, STRINGS, MOST = bytes(range(16)), 1, 2, 6
 KEY = X25519PrivateKey.from_private_bytes(bytes([1]) * 32)
-CROWD = bytes(32)
+PARTY, OTHER_PARTY = (Evaluator(bytes([i]) * 32, b"hushbeam strings") for i in (0, 1))
 CROWDS = Crowds.meeting(STRINGS, "add or remove", epsilon=1.0, delta=1e-4)
 SIZE = seals_of(width_of(MOST))
 FORM = Form(sealed=True, slots=STRINGS * SIZE)
@@ -43,10 +44,17 @@ def words(*values: str | None) -> np.ndarray:
     return rows
 
 
-def reports(*held: tuple[str | None, ...], ids: Any = None, crowd: bytes = CROWD) -> Reports:
+def reports(*held: tuple[str | None, ...], ids: Any = None, party: Evaluator = PARTY) -> Reports:
     rows = words(*(value for one in held for value in one)).reshape(len(held), STRINGS, -1)
     named = SeededRandom(7).words(2 * len(held)).reshape(-1, 2) if ids is None else ids
-    return seal_strings(PLAN, PLACE, rows, named, crowd, KEY.public_key())
+    return sealed(rows, named, party)
+
+
+def sealed(rows: np.ndarray, ids: Any, party: Evaluator = PARTY) -> Reports:
+    """Strings as clients seal them."""
+    key = KEY.public_key()
+    outputs = {plain: party.output(plain) for plain in string_inputs(PLAN, PLACE, rows, key)}
+    return seal_strings(PLAN, PLACE, rows, ids, outputs, key)
 
 
 def counted(*blocks: Reports) -> tuple[Reports, int, list[int]]:
@@ -116,14 +124,12 @@ def test_what_a_liar_seals_is_dropped_and_a_string_has_one_row() -> None:
     ids = SeededRandom(9).words(24).reshape(-1, 2)
     forged = [np.repeat(row[None, None], STRINGS, axis=1) for row in (*padded, *bad)]
     blocks = [
-        seal_strings(PLAN, PLACE, np.repeat(rows, 3, axis=0), ids[3 * k : 3 * k + 3], CROWD,
-                     KEY.public_key())
-        for k, rows in enumerate(forged)
-    ]  # fmt: skip
+        sealed(np.repeat(rows, 3, axis=0), ids[3 * k : 3 * k + 3]) for k, rows in enumerate(forged)
+    ]
     noise = Reports(PLAN, FORM, reports(*[("x", "x")] * 3, ids=ids[6:9]).records.copy())
     noise.records["sealed"] = 7
     mine = reports(*[("a", None)] * 4, ids=ids[9:12].repeat([2, 1, 1], axis=0))
-    theirs = reports(*[("a", None)] * 5, crowd=bytes([1]) * 32)
+    theirs = reports(*[("a", None)] * 5, party=OTHER_PARTY)
     sent, _, _ = counted(*blocks, noise, mine, theirs)
     assert len(sent) == 5
     crowded = opened(sent)
