@@ -62,8 +62,7 @@ fn possible(holds: bool) -> Result<()> {
 
 /// What is added to the truth: a word falls into one of q - 1 slots of `miss`, or beyond them.
 fn shift(word: u64, miss: u64, order: u64) -> u64 {
-    let slot = word / miss;
-    if slot < order - 1 { order - 1 - slot } else { 0 }
+    (order - 1).saturating_sub(word / miss)
 }
 
 fn k_ary_response(

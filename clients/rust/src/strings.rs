@@ -23,9 +23,14 @@ pub struct StringRequest {
     id: Id,
     key: PublicKey,
     context: Context,
-    /// Of each slot: its padded string, and the ephemeral key of an empty one.
-    slots: Vec<(Zeroizing<Vec<u8>>, Option<Zeroizing<[u8; 32]>>)>,
+    slots: Vec<Slot>,
     blinded: Blinded,
+}
+
+struct Slot {
+    padded: Zeroizing<Vec<u8>>,
+    /// The ephemeral key of an empty one.
+    ephemeral: Option<Zeroizing<[u8; 32]>>,
 }
 
 impl StringRequest {
@@ -56,11 +61,11 @@ impl StringRequest {
                     source.fill(&mut *ephemeral);
                     ephemeral
                 });
-                (Zeroizing::new(padded(*text, most, room)), ephemeral)
+                Slot { padded: Zeroizing::new(padded(*text, most, room)), ephemeral }
             })
             .collect();
         // Asked for all slots, or it would be seen how many strings a device has.
-        let inputs = slots.iter().map(|(plain, _)| [&bound[..], plain].concat()).collect();
+        let inputs = slots.iter().map(|slot| [&bound[..], &slot.padded].concat()).collect();
         let blinded = Blinded::drawn(inputs, source)?;
         let context = key.context(&bound);
         Ok(Self { mark, id, key: key.clone(), context, slots, blinded })
@@ -81,11 +86,11 @@ impl StringRequest {
     pub fn report(&self, answer: &[u8], public: &[u8]) -> Result<Vec<u8>> {
         let outputs = self.blinded.outputs(answer, public)?;
         let mut boxes = Vec::new();
-        for ((plain, empty), output) in self.slots.iter().zip(outputs) {
+        for (slot, output) in self.slots.iter().zip(outputs) {
             let output = Zeroizing::new(output);
             let own = output.first_chunk().unwrap_or(&[0; 32]);
-            let ephemeral = empty.as_ref().map_or(own, |drawn| drawn);
-            boxes.extend(self.context.seal_under(plain, &[], ephemeral)?);
+            let ephemeral = slot.ephemeral.as_ref().map_or(own, |drawn| drawn);
+            boxes.extend(self.context.seal_under(&slot.padded, &[], ephemeral)?);
         }
         let mut file = File::new(&self.mark, SLOTS, 0);
         file.push(&self.id, &[self.key.id(), &boxes])?;

@@ -34,10 +34,14 @@ impl Blinded {
         if !(1..=most).contains(&inputs.len()) {
             return Err(Error::new(format!("1 to {most} inputs are blinded at once")));
         }
+        // The library says so when the answer is there.
+        if inputs.iter().any(|input| input.len() > most) {
+            return Err(Error::new(format!("an input has at most {most} bytes")));
+        }
         let mut made = Self { inputs: Vec::new(), clients: Vec::new(), elements: Vec::new() };
         for input in inputs {
             let pair = VoprfClient::blind(&input, &mut Drawing(source))
-                .map_err(|_| Error::new(format!("an input has at most {most} bytes")))?;
+                .map_err(|_| Error::new("the function takes no such input"))?;
             made.inputs.push(Zeroizing::new(input));
             made.clients.push(pair.state);
             made.elements.push(pair.message);
