@@ -62,7 +62,7 @@ test-rust: $(READY)  ## run the Rust client, and its bindings for C, WebAssembly
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --package hushbeam --no-default-features -- -D warnings
-	$(CARGO) clippy --locked --package hushbeam-client --features bindgen -- -D warnings
+	$(CARGO) clippy --locked --package hushbeam-client --features uniffi -- -D warnings
 	$(CARGO) test --locked --workspace
 	if [ -d "$$(rustc --print target-libdir --target $(WASM))" ] && command -v node >/dev/null; then \
 	  ($(CARGO) build --locked --release --package hushbeam-client --target $(WASM)) && \

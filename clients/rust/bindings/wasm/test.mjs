@@ -50,3 +50,12 @@ test("a request has its elements, and refuses an answer of another key", () => {
   assert.throws(refused, /the answer is not of the published key/);
   request.free();
 });
+
+test("strings ask for all slots, and refuse an answer of another key", async () => {
+  const [vectors, { key }] = [await read("reports-counters.json"), await read("seals.json")];
+  const strings = opened(vectors).strings("hours", ["soup"], [3, 10], key);
+  assert.equal(strings.elements.length, 3 * 32);
+  const refused = () => strings.report(new Uint8Array(160), new Uint8Array(32));
+  assert.throws(refused, /the answer is not of the published key/);
+  strings.free();
+});
