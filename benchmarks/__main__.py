@@ -26,6 +26,7 @@ NAMES = (
     "experiments",
     "synthetic",
     "house",
+    "serving",
     "engines",  # the last: it needs mvn and java
 )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ELEMENT, PROOF, SEED, OUTPUT = 32, 64, 32, 64  # bytes
 MOST = (1 << 16) - 1  # elements under one proof
+STRINGS = b"hushbeam strings"  # what the keys are for under which strings are sealed alike
 
 _UNPROVED = (
     "the answer is not of the published key: use none of it; somebody else's key would tell this "

@@ -31,7 +31,7 @@ class Issuer(Evaluator):
         ValueError: the seed is of another length.
 
     >>> from mechanisms.randomness import SecureRandom
-    >>> issuer, request = Issuer(bytes(32)), Request.drawn(2, SecureRandom())
+    >>> issuer, request = Issuer(bytes(32)), TokenRequest.drawn(2, SecureRandom())
     >>> tokens = request.tokens(*issuer.evaluate(request.elements), issuer.public)
     >>> [issuer.valid(token) for token in (*tokens, bytes(64))]
     [True, True, False]
@@ -46,7 +46,7 @@ class Issuer(Evaluator):
         return hmac.compare_digest(own, token[NONCE:])
 
 
-class Request:
+class TokenRequest:
     """A device's request for tokens of one window.
 
     Args:
@@ -61,7 +61,7 @@ class Request:
         self._blinded = Blinded([_TOKEN + nonce for nonce in nonces])
 
     @classmethod
-    def drawn(cls, count: int, rng: RandomSource) -> Request:
+    def drawn(cls, count: int, rng: RandomSource) -> TokenRequest:
         """A request for so many tokens."""
         return cls([rng.words(NONCE // 8).tobytes() for _ in range(count)])
 

@@ -61,6 +61,9 @@ _OTHERS = {
     "parties": Command(
         "pipelines.parties.command", "a plan as three parties: client, shuffler, collector", _PLANS
     ),
+    "serve": Command(
+        "pipelines.serve.command", "take reports of devices over HTTP, or issue tokens", _PLANS
+    ),
     "ledger": Command(
         "pipelines.bookkeeping.command",
         "show, explain and settle what was spent of a budget",

@@ -12,7 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from mechanisms.randomness import SecureRandom
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
-from mechanisms.wire.tokens import TOKEN, Request
+from mechanisms.wire.tokens import TOKEN, TokenRequest
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.parties.asking_parties import Web, answered
 from pipelines.parties.command import DeviceRequest, FetchRequest, SpendRequest
@@ -55,7 +55,7 @@ def fetch(request: FetchRequest) -> int:
     public = published_key(keys, parted.fingerprint, role, name)
     place = secrets.made_once(secrets.DEVICE, request.device_secret)
     secret = secrets.read(secrets.DEVICE.flag, place)
-    drawn = Request.drawn(count, SecureRandom())
+    drawn = TokenRequest.drawn(count, SecureRandom())
     headers = {"Authorization": f"Bearer {secret.hex()}"}
     answer = Web(request.issuer, "--issuer").post(
         f"tokens/{name}", b"".join(drawn.elements), headers

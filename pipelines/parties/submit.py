@@ -345,7 +345,7 @@ class SubmitStringsDoFn(SubmitSlotsDoFn):
     def _sealed(self, words: np.ndarray, ids: np.ndarray) -> Reports:
         mark, place = self._naming.fingerprint, self._naming.place
         # Of a log nobody sees who has how many: each string is asked for once in a block.
-        held = words[words[..., 0] != NULL][:, None]
-        inputs = dict.fromkeys(string_inputs(mark, place, held, self._key))
+        full = words[words[..., 0] != NULL][:, None]
+        inputs = dict.fromkeys(string_inputs(mark, place, full, self._key))
         outputs = self._keys.outputs([*inputs])
         return seal_strings(mark, place, words, ids, outputs, self._key)

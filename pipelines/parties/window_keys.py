@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from mechanisms.randomness import SecureRandom
-from mechanisms.wire.oblivious import SEED, Evaluator
+from mechanisms.wire.oblivious import SEED, STRINGS, Evaluator
 from mechanisms.wire.tokens import Issuer
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.parties.command import ForgetRequest, WindowKeysRequest
@@ -22,7 +22,6 @@ from pipelines.views.console import Screen
 
 LIST, SIGNER = "keys.json", "signing.public.pem"
 _SIGNING = "signing.private.pem"
-_STRINGS = b"hushbeam strings"
 
 
 def most(parted: Split, role: Role) -> int:
@@ -65,7 +64,7 @@ class KeyFolder:
         path = self.of_window(fingerprint, f"{role}.seed")
         try:
             seed = path.read_bytes()
-            return Evaluator(seed, _STRINGS) if role == "strings" else Issuer(seed)
+            return Evaluator(seed, STRINGS) if role == "strings" else Issuer(seed)
         except (OSError, ValueError) as error:
             raise RequestError(
                 f"{path} holds no seed{because(error)}: the window is forgotten, or its key was "

@@ -7,7 +7,6 @@ random is held to its law: a test fails by chance with probability below 1e-9 (`
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -38,6 +37,7 @@ from pipelines.cli import cli
 from pipelines.plan.described import described
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
+from tests.fakes import devices
 from tests.oracles.checked_plan import CheckedPlan
 from tests.oracles.client_vectors import key_of
 from tests.oracles.statistics import FALSE_ALARM, follows, sample_size, tilted
@@ -240,25 +240,19 @@ def test_pages_in_chromium_report_through_the_endpoint(site: Path) -> None:
     handler = partial(_Quiet, directory=str(site))
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = subprocess.Popen(
-        [sys.executable, str(EXAMPLE / "endpoint.py"), "plan.yaml", "--window", WINDOW,
-         "--landing", "landing", "--port", "0"],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+    words = ["plan.yaml", "--window", WINDOW, "--landing", "landing"]
     try:
-        address = next(filter(None, map(functools.partial(re.search, r"http://\S+:\d+"),
-                                        endpoint.stdout)))[0]  # fmt: skip
-        page = f"http://127.0.0.1:{server.server_address[1]}/index.html"
-        told = json.loads(node("page.mjs", page, f"{address}/reports", "salad", PAGES))
+        with devices.serving(*words) as (port, _):
+            page = f"http://127.0.0.1:{server.server_address[1]}/index.html"
+            told = json.loads(
+                node("page.mjs", page, f"http://127.0.0.1:{port}/reports", "salad", PAGES)
+            )
     finally:
-        endpoint.terminate()
-        said = endpoint.communicate(timeout=30)[0]
         server.shutdown()
-    assert "127.0.0.1" not in said.replace(address, "")
+    assert cli.main(["serve", *words, "--close"]) == 0
     assert told == {"thanked": PAGES + 2}
     parted, _ = prepared((EXAMPLE / "plan.yaml").read_text())
-    landed = [*Path("landing").glob("*.reports"), *Path("landing").glob("*.waiting")]
+    landed = [*Path("landing").glob("*.reports")]
     opened = KeyRing.read(Path("keys")).open(read(*landed, parted=parted, sealed=True))
     mechanism: Any = parted.mechanisms[0]
     found, law = mechanism.count(opened.reports.records["message"]), mechanism.channel(1)
@@ -303,7 +297,7 @@ def test_the_commands_of_the_readme_lead_to_a_release(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, clone / "examples" / "client")
     commands.mkdir()
     # The environment has what pip would install, and must not get a copy of the tree.
-    (commands / "pip").write_text('#!/bin/sh\n[ "$*" = "install .[examples]" ]\n')
+    (commands / "pip").write_text('#!/bin/sh\n[ "$*" = "install .[parties]" ]\n')
     (commands / "pip").chmod(0o755)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f"trap 'kill $(jobs -p) || :' EXIT\n{recipe}"],

@@ -9,7 +9,7 @@ import pytest
 
 from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.wire.oblivious import Blinded, Evaluator, split
-from mechanisms.wire.tokens import Issuer, Request
+from mechanisms.wire.tokens import Issuer, TokenRequest
 from tests.oracles import voprf
 
 # Appendix A.1.2 of the RFC: input, blind, blinded and evaluated element, proof, its scalar, output.
@@ -93,7 +93,7 @@ def test_the_client_takes_the_oracles_answers() -> None:
 def test_an_answer_of_another_key_is_refused(count: int) -> None:
     """A key of its own for one device would tell its tokens from all others'."""
     issuer, other = Issuer(SEED), Issuer(bytes(32))
-    request = Request.drawn(count, SecureRandom())
+    request = TokenRequest.drawn(count, SecureRandom())
     evaluated, proof = issuer.evaluate(request.elements)
     assert all(map(issuer.valid, request.tokens(evaluated, proof, issuer.public)))
     alien, alien_proof = other.evaluate(request.elements)
@@ -115,7 +115,7 @@ def test_an_answer_of_another_key_is_refused(count: int) -> None:
 
 def test_a_token_is_good_under_its_own_key_alone() -> None:
     issuer, next_window = Issuer(SEED), Issuer(b"\xa4" * 32)
-    request = Request.drawn(8, SeededRandom(3))
+    request = TokenRequest.drawn(8, SeededRandom(3))
     tokens = request.tokens(*issuer.evaluate(request.elements), issuer.public)
     assert len({*tokens}) == 8
     assert all(map(issuer.valid, tokens))
@@ -140,6 +140,6 @@ def test_what_is_no_element_is_refused() -> None:
     with pytest.raises(ValueError, match="32 bytes each, which 33 are not"):
         split(bytes(33))
     with pytest.raises(ValueError, match="not 0"):
-        Request.drawn(0, SecureRandom())
+        TokenRequest.drawn(0, SecureRandom())
     with pytest.raises(TypeError, match="must not be pickled"):
         pickle.dumps(issuer)

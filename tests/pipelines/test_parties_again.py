@@ -38,6 +38,8 @@ RIVALS, SHARES = 16, (0.1, 0.25, 0.5)
 class Kept(Window):
     """A window whose plan lets its batch be asked again for a week."""
 
+    tokens = ""
+
     @cached_property
     def job(self):
         plan = PlanDocument.model_construct(collection="c", version=1, ask_again="7d")

@@ -41,6 +41,6 @@ async function posted(endpoint: string, body: Bytes): Promise<Answer> {
   };
   const status = await fetch(endpoint, init).then((answer) => answer.status, () => 0);
   if (200 <= status && status < 300) return "sent";
-  // These are about the body; any other may be about the server.
-  return [400, 413, 422].includes(status) ? "refused" : "waiting";
+  // These are about the body, or its window, which is over (410); any other may be about the server.
+  return [400, 409, 410, 413, 422].includes(status) ? "refused" : "waiting";
 }

@@ -1,0 +1,1 @@
+"""Services of parties that devices speak to: an endpoint of reports, an issuer, an OPRF party."""

@@ -1,0 +1,169 @@
+"""What `hushbeam serve` does: opens a window, closes one, or serves all that are open."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import warnings
+from pathlib import Path
+
+from pipelines.errors import DONE, Caution, FailedError, RequestError, reason
+from pipelines.parties.published import Role as KeyRole
+from pipelines.parties.window_keys import KeyFolder
+from pipelines.parties.window_keys import most as keyed_elements
+from pipelines.plan.loading import load
+from pipelines.plan.split import Split, require_sealable, split
+from pipelines.request import answers
+from pipelines.serve.command import ServeRequest
+from pipelines.serve.service import FOLDER, VARIABLE, place
+from pipelines.serve.terms import Role, Terms
+from pipelines.serve.window import Window
+from pipelines.storage.paths import flush, make_folders
+from pipelines.views.console import Screen
+
+_REPORTS = 10_000_000
+_AT_ONCE = 2048  # requests of a process; more are answered 503 at once, and come again
+
+
+def serve(request: ServeRequest) -> int:
+    """Open, close or serve.
+
+    Args:
+        request: what was typed.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: the plan, a seed or the folder cannot be used.
+        FailedError: a window could not be closed, and is to be closed again.
+    """
+    landing = Path(request.landing).absolute()
+    if request.open and request.close:
+        raise RequestError("--open, --close: a window is opened or closed: leave one out")
+    if request.window is not None:
+        terms = _terms(request, request.window)
+        path = place(landing, terms.role, _name(terms))
+        if request.close:
+            return _close(path, request.window)
+        _open(landing, path, terms, request.open)
+    elif request.open or request.close:
+        raise RequestError("--window is missing: name the one that is to be opened or closed")
+    if not request.open:
+        _run(landing, request)
+    return DONE
+
+
+def _terms(request: ServeRequest, name: str) -> Terms:
+    """What a window takes, by the plan and the options."""
+    parted = split(load(request.plan), name)
+    if not parted.counters:
+        require_sealable(parted)
+    if request.strings and request.devices:
+        raise RequestError(
+            "--strings, --devices: who issues tokens must not see what is paid for with them: "
+            "serve them in two folders, of two parties"
+        )
+    role: Role = "strings" if request.strings else "tokens" if request.devices else "reports"
+    kind: KeyRole = "queries" if request.strings or request.queries else "issuer"
+    most = request.most or _REPORTS
+    if role != "reports":
+        most = request.most or keyed_elements(parted, "strings" if request.strings else kind)
+    if not most:
+        raise RequestError("the plan asks for no tokens, or seals no strings: nothing to serve")
+    seeds = {"issuer": "", "strings": ""}
+    if role != "reports" or parted.job.plan.tokens:
+        seeds["issuer"] = _seed(request, parted, kind)
+    if request.strings:
+        seeds["strings"] = _seed(request, parted, "strings")
+    return Terms(
+        role=role,
+        window=name,
+        fingerprint=parted.fingerprint.hex(),
+        metrics=len(parted.metrics),
+        slots=_slots(parted),
+        published=not parted.counters,
+        most=most,
+        devices=str(Path(request.devices).absolute()) if request.devices else "",
+        **seeds,
+    )
+
+
+def _seed(request: ServeRequest, parted: Split, kind: KeyRole) -> str:
+    """The file of a window's seed, which can be read now."""
+    if request.keys is None:
+        raise RequestError(
+            f"--keys is missing: the folder with the {kind} keys of windows, as of "
+            "`hushbeam parties keys`"
+        )
+    folder = KeyFolder(request.keys)
+    folder.evaluator(parted.fingerprint, kind)
+    return str(folder.of_window(parted.fingerprint, f"{kind}.seed").absolute())
+
+
+def _slots(parted: Split) -> tuple[int, ...]:
+    form = parted.form(sealed=True, places=[0])
+    return parted.expected(form).slots
+
+
+def _name(terms: Terms) -> str:
+    return terms.fingerprint if terms.role == "reports" else terms.window
+
+
+def _open(landing: Path, path: Path, terms: Terms, alone: bool) -> None:
+    try:
+        for folder in reversed(make_folders(str(landing / FOLDER), 0o700)):
+            flush(folder)
+        window = Window.opened(path, terms)
+        closed = window.status().closed
+        window.release()
+    except (OSError, sqlite3.Error) as error:
+        raise RequestError(f"--landing: {landing} cannot be used: {reason(error)}") from None
+    if closed and alone:
+        raise RequestError(f"--window: {terms.window} was closed, and is not opened again")
+    if closed:
+        warnings.warn(f"--window: {terms.window} was closed and takes no more", Caution, 2)
+
+
+def _close(path: Path, name: str) -> int:
+    if not path.exists():
+        raise RequestError(f"--close: window {name} was never opened in this folder")
+    try:
+        Window(path).close()
+    except (OSError, sqlite3.Error) as error:
+        raise FailedError(
+            f"window {name} takes no more, and has not landed whole: {reason(error)}; close it "
+            "again"
+        ) from None
+    answers.tell(window=name, closed=True)
+    Screen().say(f"window {name} is closed: its reports have landed, in no order")
+    return DONE
+
+
+def _run(landing: Path, request: ServeRequest) -> None:
+    """Serve until interrupted."""
+    try:
+        import uvicorn
+    except ImportError:
+        raise RequestError(
+            "serve needs the packages starlette and uvicorn: pip install 'hushbeam[parties]'"
+        ) from None
+    if not (landing / FOLDER).is_dir():
+        raise RequestError(f"--landing: no window was ever opened in {landing}: name a --window")
+    os.environ[VARIABLE] = str(landing)
+    Screen().say(f"serving on http://127.0.0.1:{request.port}")
+    try:
+        # No line for each request, no header of a proxy, no name of ours: nobody is looked at.
+        uvicorn.run(
+            "pipelines.serve.application:of_environment", factory=True, port=request.port,
+            workers=request.processes, log_config=None, access_log=False, proxy_headers=False,
+            server_header=False, limit_concurrency=_AT_ONCE, lifespan="off",
+            timeout_worker_healthcheck=60,  # a machine that is busy has processes that are well
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        pass  # how a service ends
+    except SystemExit as error:  # of uvicorn, which has said nothing: a port that is taken
+        raise FailedError(
+            f"--port: nothing can be served on {request.port} (exit code {error.code}): is "
+            "another process there?"
+        ) from None

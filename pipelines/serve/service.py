@@ -1,0 +1,165 @@
+"""A process of a service: the windows of its folder, and groups of posts that share a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+
+from mechanisms.wire.oblivious import STRINGS, Evaluator
+from mechanisms.wire.tokens import Issuer
+from pipelines.serve.terms import Role
+from pipelines.serve.window import CLOSED, Post, Status, Window
+
+FOLDER = "windows"  # of a landing folder
+VARIABLE = "HUSHBEAM_LANDING"  # by which the processes of a service know their folder
+
+
+_DIGEST = 16  # bytes: nobody makes two reports of one digest, and loses another's by it
+_ROOM = 1 << 26  # bytes that a disk must have left for a process to be healthy
+
+
+def digest(content: bytes) -> bytes:
+    """By what posts and their parts are known."""
+    return hashlib.blake2b(content, digest_size=_DIGEST).digest()
+
+
+def place(landing: Path, role: Role, name: str) -> Path:
+    """A window's file.
+
+    Args:
+        landing: the service's folder.
+        role: what is taken.
+        name: of the window; its fingerprint where reports are taken, for they say no other name.
+    """
+    named = name if role == "reports" else digest(name.encode()).hex()
+    return landing / FOLDER / f"{role}-{named}.sqlite"
+
+
+class Open:
+    """A window that a process serves, with its keys.
+
+    Args:
+        window: its file.
+    """
+
+    def __init__(self, window: Window) -> None:
+        self.window, self.terms = window, window.terms
+        self.closed = window.status().closed
+        self.refused: Counter[int] = Counter()
+        if self.closed:
+            window.release()
+
+    @cached_property
+    def issuer(self) -> Issuer:
+        """Which made the tokens that pay, or makes them."""
+        return Issuer(Path(self.terms.issuer).read_bytes())
+
+    @cached_property
+    def strings(self) -> Evaluator:
+        """Of the OPRF party."""
+        return Evaluator(Path(self.terms.strings).read_bytes(), STRINGS)
+
+    @cached_property
+    def devices(self) -> frozenset[str]:
+        """Digests (SHA-256, hexadecimal) of the credentials that may fetch tokens."""
+        return frozenset(Path(self.terms.devices).read_text("ascii").split())
+
+
+class Service:
+    """The windows of a folder, as one process sees them.
+
+    Args:
+        landing: the folder.
+
+    Attributes:
+        failures: commits that failed since the process began.
+        slowest: the longest commit since then, in seconds.
+    """
+
+    def __init__(self, landing: Path) -> None:
+        self.landing, self.failures, self.slowest, self.failing = landing, 0, 0.0, False
+        self._windows: dict[tuple[Role, str], Open] = {}
+        self._waiting: list[tuple[Open, Post, asyncio.Future[int]]] = []
+        self._writer = ThreadPoolExecutor(1)  # connections to SQLite are used by it alone
+        self._running: asyncio.Task[None] | None = None
+
+    def window(self, role: Role, name: str) -> Open | None:
+        """A window of the folder, whoever has opened it; None if nobody has."""
+        window = self._windows.get((role, name))
+        if window is None:  # not yet: one that is opened now is served at once
+            path = place(self.landing, role, name)
+            if not path.exists():
+                return None
+            window = self._windows[role, name] = Open(Window(path))
+        return window
+
+    async def keep(self, window: Open, post: Post) -> int:
+        """Keep a post, together with all that come meanwhile; its answer once it is on the disk.
+
+        Raises:
+            Exception: it was not kept.
+        """
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.append((window, post, future))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return await future
+
+    async def _run(self) -> None:
+        """Commit groups until nobody waits."""
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            group, self._waiting = self._waiting, []
+            for window in dict.fromkeys(window for window, _, _ in group):
+                posts = [(post, future) for other, post, future in group if other is window]
+                refused, window.refused = window.refused, Counter()
+                start = loop.time()
+                try:
+                    answers = await loop.run_in_executor(
+                        self._writer, _commit, window, [post for post, _ in posts], refused
+                    )
+                except Exception as error:  # whatever it is, nobody must wait for ever
+                    self.failures, self.failing = self.failures + 1, True
+                    for _, future in posts:
+                        if not future.done():
+                            future.set_exception(error)
+                    continue
+                self.slowest, self.failing = max(self.slowest, loop.time() - start), False
+                for (_, future), answer in zip(posts, answers, strict=True):
+                    if not future.done():  # whoever has hung up has no answer, and may come again
+                        future.set_result(answer)
+        self._running = None
+
+    async def statuses(self) -> list[Status]:
+        """Of all windows of the folder, as they are now."""
+        paths = sorted((self.landing / FOLDER).glob("*.sqlite"))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writer, lambda: [status(path) for path in paths])
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the last commit went well, and there is room for more."""
+        return not self.failing and shutil.disk_usage(self.landing).free >= _ROOM
+
+
+def status(path: Path) -> Status:
+    """Of one window."""
+    window = Window(path)
+    try:
+        return window.status()
+    finally:
+        window.release()
+
+
+def _commit(window: Open, posts: list[Post], refused: Counter[int]) -> list[int]:
+    """On the writer's thread."""
+    answers = window.window.commit(posts, refused)
+    if CLOSED in answers:
+        window.closed = True
+        window.window.release()
+    return answers

@@ -1,0 +1,464 @@
+"""The endpoint of reports: what it keeps, what it refuses, and that neither loses a report."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from mechanisms.catalog import build
+from mechanisms.randomness import SeededRandom
+from mechanisms.wire import binary
+from mechanisms.wire.oblivious import PROOF, STRINGS, Blinded, Evaluator, split
+from mechanisms.wire.report import Form, Reports
+from mechanisms.wire.screening import Expected
+from mechanisms.wire.sealing import seal, seal_slots
+from mechanisms.wire.tokens import Issuer, TokenRequest
+from pipelines.errors import RequestError
+from pipelines.serve import service
+from pipelines.serve.application import LARGEST, application
+from pipelines.serve.service import FOLDER, place
+from pipelines.serve.terms import Role, Terms
+from pipelines.serve.window import CLOSED, CONFLICT, FULL, KEPT, Post, Window
+from tests.fakes.devices import minted
+from tests.oracles.wire import GOLDEN_KEY, PLAN
+
+MECHANISM = build("grr", epsilon=1.0, domain_size=9)
+EXPECTED = Expected(PLAN, (MECHANISM,), Form(sealed=True))
+SLOTTED = Expected(PLAN, (), Form(sealed=True, slots=2), (2,))
+RNG = SeededRandom(4)
+SEED = bytes(range(32))
+ISSUER = Issuer(SEED)
+
+
+def body(message: int = 3, plan: bytes = PLAN, metric: int = 0) -> bytes:
+    """A device's sealed report."""
+    return binary.encode(
+        seal(Reports.submitted(plan, metric, [message], RNG), GOLDEN_KEY.public_key())
+    )
+
+
+def slotted() -> bytes:
+    ids = RNG.words(2).reshape(1, 2)
+    words = np.array([[1, 2]], np.uint64)
+    return binary.encode(seal_slots(PLAN, 0, [0, 1], words, ids, GOLDEN_KEY.public_key()))
+
+
+def terms(expected: Expected = EXPECTED, most: int = 1000, issuer: str = "") -> Terms:
+    mark, published = expected.fingerprint.hex(), not expected.slots
+    return Terms("reports", "monday", mark, 1, expected.slots, published, most, issuer)
+
+
+def opened(folder: Path, of: Terms | None = None) -> Window:
+    """A window of a landing folder."""
+    (folder / FOLDER).mkdir(exist_ok=True)
+    of = of or terms()
+    return Window.opened(place(folder, of.role, of.fingerprint), of)
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> str:
+    file = tmp_path / "issuer"
+    file.write_bytes(SEED)
+    return str(file)
+
+
+def posted(
+    folder: Path,
+    bodies: Sequence[bytes],
+    tokens: Sequence[bytes] = (),
+    largest: int = LARGEST,
+) -> list[int]:
+    """The answers to some posts, of a process that ends then."""
+    paid = [{"Hushbeam-Token": base64.urlsafe_b64encode(token).decode()} for token in tokens]
+    with TestClient(application(folder, largest), raise_server_exceptions=False) as client:
+        return [
+            client.post("/reports", content=content, headers=headers).status_code
+            for content, headers in zip(bodies, paid or [{}] * len(bodies), strict=True)
+        ]
+
+
+def landed(folder: Path, expected: Expected = EXPECTED) -> list[list[bytes]]:
+    """The records of each landed file, each of which is whole."""
+    files = []
+    for path in sorted(folder.glob("*.reports")):
+        screened = binary.decode(path.read_bytes(), expected)
+        assert not screened.dropped
+        files.append([record.tobytes() for record in screened.reports.records])
+    return files
+
+
+def records(bodies: Sequence[bytes]) -> list[bytes]:
+    return [content[binary.HEADER :] for content in bodies]
+
+
+def test_a_closed_window_has_landed_whole_and_in_no_order_of_arrival(tmp_path: Path) -> None:
+    """That 60 digests are in the order of arrival has a probability of 1e-82."""
+    window, sent = opened(tmp_path), [body(k % 9) for k in range(60)]
+    assert posted(tmp_path, sent) == [KEPT] * 60
+    assert landed(tmp_path) == []
+    window.close()
+    (file,) = landed(tmp_path)
+    assert sorted(file) == sorted(records(sent))
+    assert file == sorted(records(sent), key=service.digest)
+    assert file not in (records(sent), records(sent)[::-1])
+
+
+def test_a_closed_window_holds_no_report_and_no_token(tmp_path: Path, issuer: str) -> None:
+    window, sent = opened(tmp_path, terms(issuer=issuer)), [body(), body()]
+    tokens = minted(ISSUER, 2, RNG)
+    assert posted(tmp_path, sent, tokens) == [KEPT] * 2
+    window.close()
+    files = [path.read_bytes() for path in (tmp_path / FOLDER).iterdir()]
+    for content in (*records(sent), *map(service.digest, (*tokens, *records(sent)))):
+        assert not any(content in file for file in files)
+
+
+def test_a_window_that_is_closed_lands_alike_when_it_was_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, sent = opened(tmp_path), [body() for _ in range(7)]
+    monkeypatch.setattr("pipelines.serve.window._LANDED", 3)
+    posted(tmp_path, sent)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.serve.window.new_file", full)
+        with pytest.raises(OSError, match="no space"):
+            window.close()
+    assert posted(tmp_path, [body()]) == [CLOSED]
+    window.close()
+    files = landed(tmp_path)
+    assert [len(file) for file in files] == [3, 3, 1]
+    assert sorted(chain(*files)) == sorted(records(sent))
+    window.close()
+    assert landed(tmp_path) == files
+
+
+MALFORMED: dict[str, Callable[[], bytes]] = {
+    "a header alone": lambda: body()[: binary.HEADER],
+    "cut short": lambda: body()[:-1],
+    "more behind it": lambda: body() + b"\x01",
+    "another metric": lambda: body(metric=7),
+    "not sealed": lambda: binary.encode(Reports.submitted(PLAN, 0, [3], RNG)),
+    "shuffled": lambda: binary.encode(
+        seal(Reports.shuffled(PLAN, 0, [3]), GOLDEN_KEY.public_key())
+    ),
+    "slots": slotted,
+    "another version": lambda: body()[:8] + b"\x01\x00" + body()[10:],
+}
+ELSEWHERE: dict[str, Callable[[], bytes]] = {
+    "nothing": lambda: b"",
+    "no file": lambda: b"anything",
+    "another plan": lambda: body(plan=bytes(16)),
+}
+
+
+@pytest.mark.parametrize("what", [*MALFORMED, *ELSEWHERE])
+def test_what_is_no_report_is_refused_and_others_are_not_lost(tmp_path: Path, what: str) -> None:
+    window, sent = opened(tmp_path), [body() for _ in range(5)]
+    bad = (MALFORMED | ELSEWHERE)[what]()
+    statuses = posted(tmp_path, [part for one in sent for part in (one, bad)])
+    assert statuses == [KEPT, 400 if what in MALFORMED else 404] * 5
+    window.close()
+    assert sorted(chain(*landed(tmp_path))) == sorted(records(sent))
+
+
+def test_a_good_report_beside_a_bad_one_is_not_kept_by_half(tmp_path: Path) -> None:
+    window, good, bad = opened(tmp_path), body(), body(metric=7)[binary.HEADER :]
+    assert posted(tmp_path, [good + bad]) == [400]
+    assert window.status().kept == 0
+    assert posted(tmp_path, [good]) == [KEPT]
+    assert window.status().kept == 1
+
+
+def test_replays_count_once_whenever_they_come(tmp_path: Path) -> None:
+    window, sent = opened(tmp_path), [body(k % 9) for k in range(5)]
+    assert posted(tmp_path, [*sent[:2], *sent[:2], sent[0] + records(sent)[0]]) == [KEPT] * 5
+    assert posted(tmp_path, [*sent, *sent]) == [KEPT] * 10  # as after a restart
+    assert window.status().kept == 5
+    window.close()
+    assert sorted(chain(*landed(tmp_path))) == sorted(records(sent))
+
+
+def test_a_token_pays_for_one_report_and_answers_for_the_same_one_again(
+    tmp_path: Path, issuer: str
+) -> None:
+    window = opened(tmp_path, terms(issuer=issuer))
+    request = TokenRequest.drawn(2, RNG)
+    first, second = request.tokens(*ISSUER.evaluate(request.elements), ISSUER.public)
+    one, other = body(), body()
+    both = one + records([other])[0]
+    cases = [
+        (one, b"", 401), (one, bytes(64), 401), (one, first[:-1] + bytes(1), 401),
+        (both, first, 400),
+        (one, first, KEPT), (one, first, KEPT), (other, first, CONFLICT), (one, second, KEPT),
+        (other, second, CONFLICT), (one, first, KEPT), (one, first + b"0", 401),
+    ]  # fmt: skip
+    posts, tokens, answers = zip(*cases, strict=True)
+    assert posted(tmp_path, posts, tokens) == [*answers]
+    assert posted(tmp_path, [other, one], [first, first]) == [CONFLICT, KEPT]  # after a restart
+    window.close()
+    assert landed(tmp_path) == [records([one])]
+
+
+def test_a_token_of_another_window_is_refused(tmp_path: Path, issuer: str) -> None:
+    opened(tmp_path, terms(issuer=issuer))
+    (token,) = minted(Issuer(bytes(32)), 1, RNG)
+    assert posted(tmp_path, [body()], [token]) == [401]
+
+
+def test_of_one_sybil_with_k_tokens_exactly_k_reports_are_kept(tmp_path: Path, issuer: str) -> None:
+    window = opened(tmp_path, terms(issuer=issuer))
+    tokens, sent = minted(ISSUER, 3, RNG), [body() for _ in range(9)]
+    assert posted(tmp_path, sent, tokens * 3) == [KEPT] * 3 + [CONFLICT] * 6
+    window.close()
+    assert sorted(chain(*landed(tmp_path))) == sorted(records(sent[:3]))
+
+
+def test_windows_change_without_a_restart(tmp_path: Path) -> None:
+    """A window that is opened, or closed, beside a service is so for the service at once."""
+    later = Expected(bytes(range(1, 17)), (MECHANISM,), EXPECTED.form)
+    monday, sent = opened(tmp_path), [body() for _ in range(4)]
+    tuesday = [body(plan=later.fingerprint) for _ in range(3)]
+    with TestClient(application(tmp_path)) as client:
+
+        def statuses(bodies: Sequence[bytes]) -> list[int]:
+            return [client.post("/reports", content=content).status_code for content in bodies]
+
+        assert statuses([*sent[:2], *tuesday]) == [KEPT] * 2 + [404] * 3
+        window = opened(tmp_path, terms(later))
+        assert statuses([*sent[2:], *tuesday]) == [KEPT] * 5
+        monday.close()
+        assert statuses([sent[0], body(), *tuesday]) == [CLOSED] * 2 + [KEPT] * 3
+    window.close()
+    name = f"{later.fingerprint.hex()}-0000.reports"
+    (tmp_path / name).rename(tmp_path / "tuesday")
+    assert sorted(chain(*landed(tmp_path))) == sorted(records(sent))
+    (tmp_path / "tuesday").rename(tmp_path / name)
+
+
+def test_a_window_has_room_for_so_many(tmp_path: Path) -> None:
+    window, sent = opened(tmp_path, terms(most=3)), [body() for _ in range(5)]
+    assert posted(tmp_path, [*sent, sent[0]]) == [KEPT] * 3 + [FULL] * 3
+    assert window.status().kept == 3
+
+
+def test_terms_of_an_open_window_do_not_change(tmp_path: Path) -> None:
+    opened(tmp_path)
+    with pytest.raises(RequestError, match="other terms"):
+        opened(tmp_path, terms(most=7))
+
+
+@pytest.mark.parametrize("kind", ["disk", "commit"])
+def test_what_could_not_be_written_is_not_answered_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    window, one, other = opened(tmp_path), body(), body()
+
+    def full(*_: object) -> list[int]:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with TestClient(application(tmp_path)) as client:
+        post = lambda content: client.post("/reports", content=content).status_code  # noqa: E731
+        assert post(one) == KEPT
+        with monkeypatch.context() as patch:
+            patch.setattr(Window, "_keep" if kind == "disk" else "commit", full)
+            assert post(other) == 503
+            assert client.get("/health").status_code == 503
+            assert "hushbeam_commit_failures 1\n" in client.get("/metrics").text
+        assert window.status().kept == 1
+        assert post(other) == KEPT
+        assert client.get("/health").status_code == 200
+    assert window.status().kept == 2
+
+
+def test_a_group_that_fails_is_kept_by_none_of_its_posts(tmp_path: Path, monkeypatch) -> None:
+    window = opened(tmp_path)
+    posts = [Post(bytes([k]) * 16, b"b", ((bytes([k]) * 16, b"r"),)) for k in range(3)]
+    keep, calls = Window._keep, iter(range(9))
+
+    def third(*arguments: object) -> tuple[int, int]:
+        if next(calls) == 2:
+            raise sqlite3.OperationalError("disk I/O error")
+        return keep(*arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Window, "_keep", third)
+        with pytest.raises(sqlite3.OperationalError):
+            window.commit(posts, {})
+    assert window.status().kept == 0
+    assert window.commit(posts, {}) == [KEPT] * 3
+    assert window.status().kept == 3
+
+
+def test_large_bodies_are_refused(tmp_path: Path) -> None:
+    window, one = opened(tmp_path), body()
+    many = one + b"".join(records([body() for _ in range(20)]))
+    assert posted(tmp_path, [many, one], largest=1000) == [413, KEPT]
+    assert window.status().kept == 1
+
+
+def test_counters_of_any_width_land_together(tmp_path: Path) -> None:
+    window, sent = opened(tmp_path, terms(SLOTTED)), [slotted(), slotted()]
+    assert posted(tmp_path, [*sent, body()]) == [KEPT, KEPT, 400]
+    window.close()
+    assert sorted(chain(*landed(tmp_path, SLOTTED))) == sorted(records(sent))
+
+
+def test_a_browser_of_another_site_may_post_with_a_token(tmp_path: Path) -> None:
+    opened(tmp_path)
+    headers = {
+        "Origin": "https://example.org",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "hushbeam-token",
+    }
+    with TestClient(application(tmp_path)) as client:
+        assert client.options("/reports", headers=headers).status_code == 200
+        answer = client.post("/reports", content=body(), headers={"Origin": "https://example.org"})
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_several_writers_spend_a_token_once(tmp_path: Path) -> None:
+    """Four connections, as of four processes, and 50 tokens with a body of each connection."""
+    path = opened(tmp_path).path
+    answers: list[list[int]] = []
+
+    def one(number: int) -> None:
+        window = Window(path)
+        mine = []
+        for k in range(50):
+            record = bytes([number, k]) * 8
+            mine += window.commit([Post(bytes([k]) * 16, record, ((record, record),))], {})
+        answers.append(mine)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    totals = [sorted(column) for column in zip(*answers, strict=True)]
+    assert totals == [[KEPT, CONFLICT, CONFLICT, CONFLICT]] * 50
+
+
+def metrics(folder: Path) -> str:
+    with TestClient(application(folder)) as client:
+        return client.get("/metrics").text
+
+
+@pytest.mark.parametrize("expected", [EXPECTED, SLOTTED], ids=["published", "hidden"])
+def test_metrics_show_no_count_that_the_release_hides(tmp_path: Path, expected: Expected) -> None:
+    window, make = opened(tmp_path, terms(expected)), slotted if expected.slots else body
+    before = metrics(tmp_path)
+    assert 'hushbeam_window_closed{window="monday",role="reports"} 0' in before
+    for number in (1, 5):  # no number of posts, kept or refused, changes what is shown
+        posted(tmp_path, [*(make() for _ in range(number)), make()[:-1], b"canary"])
+        assert metrics(tmp_path) == before
+    window.close()
+    after = metrics(tmp_path).splitlines()
+    kept = [line for line in after if line.startswith(("hushbeam_kept", "hushbeam_refused"))]
+    assert kept == [] if expected.slots else [
+        'hushbeam_kept{window="monday",role="reports"} 6',
+        'hushbeam_refused{window="monday",role="reports",answer="400"} 1',
+    ]  # fmt: skip
+
+
+def test_nothing_of_the_sender_is_kept_or_said(tmp_path: Path, caplog, capfd) -> None:
+    caplog.set_level(0, "pipelines")
+    caplog.set_level(0, "uvicorn")
+    window = opened(tmp_path)
+    posted(tmp_path, [body() for _ in range(6)] + [b"canary 7171"])
+    texts = [*map(os.fsencode, os.listdir(tmp_path)), "".join(capfd.readouterr()).encode()]
+    texts += [path.read_bytes() for path in (tmp_path / FOLDER).iterdir()]
+    window.close()
+    texts += [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    for canary in (b"testclient", b"127.0.0.1", b"canary", b"user-agent"):
+        assert not any(canary in text for text in texts)
+    assert "canary" not in caplog.text
+
+
+# ---- the issuer, and the OPRF party --------------------------------------------------------------
+
+
+CREDENTIAL = bytes(range(32)).hex()
+
+
+def party(folder: Path, role: Role, most: int = 3) -> Window:
+    """A window of a party that evaluates: of the issuer, or of the OPRF party."""
+    for name in ("issuer", "strings"):
+        (folder / name).write_bytes(SEED)
+    (folder / "devices").write_text(f"{hashlib.sha256(CREDENTIAL.encode()).hexdigest()}\n")
+    (folder / FOLDER).mkdir(exist_ok=True)
+    files = {name: str(folder / name) for name in ("issuer", "strings", "devices")}
+    made = Terms(role, "monday", PLAN.hex(), 1, (), True, most, **files)
+    return Window.opened(place(folder, role, "monday"), made)
+
+
+def evaluated(folder: Path, path: str, bodies: Sequence[bytes], **headers: str) -> list[object]:
+    """What is answered: content, or a status."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with TestClient(application(folder)) as client:
+        answers = [client.post(path, content=content, headers=named) for content in bodies]
+    return [a.content if a.status_code == 200 else a.status_code for a in answers]
+
+
+def test_a_device_fetches_once_and_may_ask_again_for_the_same(tmp_path: Path) -> None:
+    party(tmp_path, "tokens")
+    requests = [TokenRequest.drawn(count, RNG) for count in (2, 2, 4)]
+    bodies = [b"".join(request.elements) for request in requests]
+    path, known = "/tokens/monday", {"Authorization": f"Bearer {CREDENTIAL}"}
+    assert evaluated(tmp_path, path, bodies) == [401] * 3
+    assert evaluated(tmp_path, path, bodies, Authorization="Bearer 00") == [401] * 3
+    assert evaluated(tmp_path, path, [b"", bodies[0][:-1], bodies[2]], **known) == [400] * 3
+    assert evaluated(tmp_path, path, [bytes([255]) * 32], **known) == [400]
+    first, second, again = evaluated(tmp_path, path, [bodies[0], bodies[1], bodies[0]], **known)
+    assert second == CONFLICT
+    for answer in (first, again):
+        assert isinstance(answer, bytes)
+        tokens = requests[0].tokens(split(answer[:-PROOF]), answer[-PROOF:], ISSUER.public)
+        assert [ISSUER.valid(token) for token in tokens] == [True, True]
+    assert evaluated(tmp_path, "/tokens/tuesday", bodies[:1], **known) == [404]
+
+
+def test_an_issuer_keeps_nothing_that_names_a_device(tmp_path: Path) -> None:
+    window, request = party(tmp_path, "tokens"), TokenRequest.drawn(2, RNG)
+    body = b"".join(request.elements)
+    evaluated(tmp_path, "/tokens/monday", [body], Authorization=f"Bearer {CREDENTIAL}")
+    assert window.status().kept == 1
+    kept = b"".join(path.read_bytes() for path in (tmp_path / FOLDER).iterdir())
+    for known in (CREDENTIAL.encode(), bytes.fromhex(CREDENTIAL), request.elements[0]):
+        assert known not in kept
+        assert service.digest(known) not in kept
+        assert hashlib.sha256(known).digest() not in kept
+
+
+def test_strings_are_paid_for_with_a_token_each(tmp_path: Path) -> None:
+    window = party(tmp_path, "strings")
+    plains = [b"one", b"two", b"three"]
+    blinded, other = Blinded(plains), Blinded([b"four"])
+    bodies = [b"".join(request.elements) for request in (blinded, other, blinded)]
+    (token,) = minted(ISSUER, 1, RNG)
+    paid = {"Hushbeam-Token": base64.urlsafe_b64encode(token).decode()}
+    path = "/strings/monday"
+    assert evaluated(tmp_path, path, bodies) == [401] * 3
+    first, second, again = evaluated(tmp_path, path, bodies, **paid)
+    assert second == CONFLICT
+    key = Evaluator(SEED, STRINGS)
+    for answer in (first, again):
+        assert isinstance(answer, bytes)
+        outputs = blinded.outputs(split(answer[:-PROOF]), answer[-PROOF:], key.public)
+        assert outputs == [*map(key.output, plains)]
+    window.close()
+    assert evaluated(tmp_path, path, bodies[:1], **paid) == [CLOSED]
