@@ -22,7 +22,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines test-site test-clients two-organisations fuzz strangers soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
+.PHONY: demo test verify test-engines test-site test-clients test-rust two-organisations fuzz strangers soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -53,6 +53,33 @@ test-clients: $(READY)  ## run the TypeScript client in Node and in chromium (ne
 
 two-organisations: $(READY)  ## run services of two organisations, clients, and a verifier of the figure; ARGS=--stay waits for a browser
 	$(BIN)/python deploy/two-organisations/run.py $(ARGS)
+
+# Crates come with cargo, as Cargo.lock pins them. WebAssembly and Kotlin are left out, by name, where
+# their tools are not: rustup's target wasm32-unknown-unknown and node; java 17 and mvn.
+RUST        := clients/rust
+RUST_TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/$(RUST)/target)
+CARGO       := cd $(RUST) && CARGO_TARGET_DIR=$(RUST_TARGET) cargo
+WASM        := wasm32-unknown-unknown
+KOTLIN      := $(RUST_TARGET)/kotlin
+test-rust: $(READY)  ## run the Rust client, and its bindings for C, WebAssembly and Kotlin (needs cargo; node, java 17, mvn)
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --package hushbeam --no-default-features -- -D warnings
+	$(CARGO) clippy --locked --package hushbeam-client --features uniffi -- -D warnings
+	$(CARGO) test --locked --workspace
+	if [ -d "$$(rustc --print target-libdir --target $(WASM))" ] && command -v node >/dev/null; then \
+	  ($(CARGO) build --locked --release --package hushbeam-client --target $(WASM)) && \
+	  HUSHBEAM_WASM=$(RUST_TARGET)/$(WASM)/release/hushbeam_client.wasm node --test $(RUST)/bindings/wasm/; \
+	else echo "no target $(WASM), or no node: WebAssembly was not tested"; fi
+	if command -v mvn >/dev/null && command -v java >/dev/null; then \
+	  ($(CARGO) build --locked --package hushbeam-client --features bindgen) && \
+	  for language in kotlin swift; do ($(CARGO) run --locked --quiet --package hushbeam-client --features bindgen \
+	    --bin uniffi-bindgen -- generate --no-format --language $$language --out-dir $(KOTLIN)/$$language \
+	    $(RUST_TARGET)/debug/libhushbeam_client.so) || exit 1; done && \
+	  mvn --batch-mode --quiet --file $(RUST)/bindings/kotlin/pom.xml test -Dhushbeam.generated=$(KOTLIN)/kotlin \
+	    -Dhushbeam.library=$(RUST_TARGET)/debug; \
+	else echo "no java or mvn: Kotlin was not tested"; fi
+	$(TESTS) tests/clients/rust_reports.py --durations=0 $(ARGS)
 
 fuzz: $(READY)  ## run the fuzzing tests on 10,000 examples each; HUSHBEAM_EXAMPLES=N takes N
 	HUSHBEAM_EXAMPLES=$${HUSHBEAM_EXAMPLES:-10000} $(TESTS) -k fuzz --timeout=0 --durations=10 $(ARGS)

@@ -91,6 +91,10 @@ def test_clients_depend_on_nothing() -> None:
         assert "://" not in re.sub(r'"(url|funding)": "[^"]*"', "", lock)  # no registry's name
     lines = sum(len(p.read_text().splitlines()) for p in Path(ROOT, "clients").glob("*/src/*.ts"))
     assert lines <= 1850
+    rust = ROOT / "clients" / "rust"
+    assert sum(len(p.read_text().splitlines()) for p in (rust / "src").glob("*.rs")) <= 2500
+    sources = re.findall(r'^source = "(.*)"$', (rust / "Cargo.lock").read_text(), re.M)
+    assert {*sources} == {"registry+https://github.com/rust-lang/crates.io-index"}
 
 
 def test_what_expressions_make_of_rows_is_not_left_to_a_client_that_has_none() -> None:

@@ -188,7 +188,12 @@ def test_the_clients_package_says_what_the_whole_says() -> None:
     assert (facts["version"], facts["license"]) == (whole["version"], whole["license"])
     lock = json.loads((client / "package-lock.json").read_text())
     assert lock["version"] == facts["version"]
-    assert (client / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    crates = tomllib.loads((ROOT / "clients" / "rust" / "Cargo.toml").read_text())
+    common = crates["workspace"]["package"]
+    assert (common["version"], common["license"]) == (whole["version"], whole["license"])
+    for language in ("typescript", "rust"):
+        own = ROOT / "clients" / language / "LICENSE"
+        assert own.read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 # Imports every module of the first floor where only what a device has can be imported, and lets a

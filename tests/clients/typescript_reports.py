@@ -113,7 +113,7 @@ def estimates(name: str, table: str) -> list[float]:
 # ---- messages, both ways -------------------------------------------------------------------------
 
 
-def _drawn() -> list[Any]:
+def drawn_mechanisms() -> list[Any]:
     """Mechanisms of parameters that are drawn."""
     rng = SeededRandom(20261120)
 
@@ -139,7 +139,7 @@ def _drawn() -> list[Any]:
 
 def test_messages_of_new_keystreams_are_those_of_the_python_client(tmp_path: Path) -> None:
     asked, wanted = [], []
-    for number, mechanism in enumerate(_drawn()):
+    for number, mechanism in enumerate(drawn_mechanisms()):
         key = key_of(f"both ways {number}")
         cells = SeededRandom(number).integers(mechanism.inputs, 400).tolist()
         asked.append({"channel": asdict(mechanism.specification), "key": key.hex(), "cells": cells})
@@ -185,7 +185,7 @@ def test_a_hundred_thousand_devices_come_to_the_estimate_of_their_law(workspace:
 
 def test_sealed_counters_are_opened_and_counted(workspace: Path) -> None:
     parted, told = prepared(PLAN + COUNTERS)
-    pem = _keys()
+    pem = new_keys()
     rows = [[{"hour": k % 3}, {"hour": (k + k // 50) % 3}] for k in range(150)]
     sent = population(told, rows, pem)
     layout = parted.counters[0].layout
@@ -205,7 +205,7 @@ def test_sealed_counters_are_opened_and_counted(workspace: Path) -> None:
         assert abs(estimate - users[hour]) <= far
 
 
-def _keys() -> str:
+def new_keys() -> str:
     """A new pair of keys in `keys`; the public one."""
     Path("keys").mkdir()
     create_key(Path("keys"))
@@ -226,7 +226,7 @@ def site(workspace: Path) -> Path:
     shutil.copy(EXAMPLE / "index.html", folder)
     _, told = prepared((EXAMPLE / "plan.yaml").read_text())
     (folder / "plan.json").write_text(json.dumps(told))
-    (folder / "key.pem").write_text(_keys())
+    (folder / "key.pem").write_text(new_keys())
     return folder
 
 
