@@ -148,7 +148,7 @@ class OfUndeclaredGroups(ByJob):
     def arrived(self, estimate: Any) -> int:
         return int(estimate.messages)
 
-    def evidence(self, estimate: Any) -> Evidence:
+    def _evidence(self, estimate: Any) -> Evidence:
         work, people = self.statistic.workload, np.empty(0)
         amounts = cast(WholeAmounts, self.reporting.amounts)
         weights = np.array([level.weight for level in amounts.levels])
