@@ -210,7 +210,10 @@ def test_a_check_says_which_input_is_not_there(tmp_path: Path, capsys) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("city,delay\nOslo,1\n".encode("utf-16"), "its byte order mark is that of utf-16: name this encoding"),
+        (
+            "city,delay\nOslo,1\n".encode("utf-16"),
+            "its byte order mark is that of utf-16: name this encoding",
+        ),
         ("t\u00f8mt,delay\nOslo,1\n".encode("latin-1"), "the names of its columns are no UTF-8"),
         (b"", "it has no first line that names its columns"),
         (b"\n\n", "it has no first line that names its columns"),
