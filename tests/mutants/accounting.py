@@ -77,7 +77,7 @@ MUTANTS = (
     Mutant(
         "stored-curve-rounded-to-nearest",
         "A curve's deltas are rounded to nearest in the ledger, so half of them are too small.",
-        "pipelines/plan/profiles.py",
+        "pipelines/ledger/accounting.py",
         "upward(delta, _DELTA_DIGITS)",
         'float(f"{delta:.{_DELTA_DIGITS - 1}e}")',
         ("tests/pipelines/test_plan_profiles.py",),

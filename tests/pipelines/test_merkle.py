@@ -29,14 +29,14 @@ def peer() -> InmemoryTree:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_roots_and_proofs_of_inclusion_are_those_of_pymerkle(peer: InmemoryTree, size: int) -> None:
-    assert root(LEAVES[:size]) == peer.get_root(size)
+    assert root(LEAVES[:size]) == peer.get_state(size)
     for index in range(size):
         proof = inclusion(LEAVES[:size], index)
         # Its path begins with the leaf, and stands in the order of the tree.
         theirs = peer.prove_inclusion(index + 1, size).path
         assert {*theirs} == {LEAVES[index], *proof}
         assert len(theirs) == len(proof) + 1
-        assert is_included(LEAVES[index], index, size, proof, peer.get_root(size))
+        assert is_included(LEAVES[index], index, size, proof, peer.get_state(size))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -45,7 +45,7 @@ def test_proofs_of_consistency_hold_between_roots_of_pymerkle(
 ) -> None:
     for first in range(1, size + 1):
         proof = consistency(LEAVES[:size], first)
-        before, top = peer.get_root(first), peer.get_root(size)
+        before, top = peer.get_state(first), peer.get_state(size)
         assert is_consistent(first, size, proof, before, top)
 
 

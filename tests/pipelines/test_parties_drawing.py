@@ -53,7 +53,7 @@ class Window:
 
     counters: tuple[Counters, ...] = (EVENTS,)
 
-    fingerprint, strings, handed = MARK, False, WORDS
+    fingerprint, strings, handed, tokens = MARK, False, WORDS, ""
 
     @property
     def metrics(self):
@@ -161,7 +161,7 @@ def test_side_door_what_is_said_beside_words_is_the_same_whoever_reports():
     assert len(views[0][0]) == drawing.FILES + 1
     assert views[0][2] == [
         "collection", "created", "design", "fingerprint", "plan", "sealed", "second", "shuffle_id",
-        "shufflers", "summary_version", "version", "window", "words",
+        "shufflers", "summary_version", "tokens", "version", "window", "words",
     ]  # fmt: skip
 
 
