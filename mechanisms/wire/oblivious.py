@@ -137,7 +137,7 @@ def _library() -> ModuleType:
         from voprf import ristretto
     except ImportError as missing:
         raise ImportError(
-            "tokens and sealed strings need the package voprf (pip install 'hushbeam[parties]')"
+            "tokens and sealed strings need the package voprf, of the extra `parties`"
         ) from missing
     library: ModuleType = ristretto
     return library

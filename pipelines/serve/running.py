@@ -139,7 +139,7 @@ def _run(landing: Path, request: ServeRequest) -> None:
         import uvicorn
     except ImportError:
         raise RequestError(
-            "serve needs the packages starlette and uvicorn: pip install 'hushbeam[parties]'"
+            "serve needs the packages starlette and uvicorn, of the extra `parties`"
         ) from None
     if not (landing / FOLDER).is_dir():
         raise RequestError(f"--landing: no window was ever opened in {landing}: name a --window")
