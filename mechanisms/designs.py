@@ -185,6 +185,8 @@ def read(record: Json) -> Any:
     """
     if isinstance(record, list):
         return tuple(map(read, record))
+    if isinstance(record, float) and not math.isfinite(record):
+        raise ValueError("numbers of a design are finite")
     if not isinstance(record, Mapping):
         return record
     parts = {name: read(part) for name, part in record.items() if name != _MADE_OF}

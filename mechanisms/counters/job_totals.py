@@ -91,12 +91,17 @@ class JobTotals(InLevels):
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_neighbours(self.neighbours)
-        require_integer("rows", self.rows)
+        require_integer("rows", self.rows, 1)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta must lie in [0, 1), not {self.delta}")
         self._require_statistic()
         if self.parts and sum(part.levels for part in self.parts) != len(self.statistic):
             raise ValueError("each level of the statistic must be of one part")
+        for part in self.parts:
+            for name in ("levels", "low", "high"):
+                require_integer(name, getattr(part, name))
+        if not all(isinstance(law, ExactGeometric | RoundedGaussian) for law in self.laws):
+            raise ValueError("each noise must be geometric or Gaussian")
         if not all(part.low <= 0 <= part.high != part.low for part in self.parts):
             raise ValueError("numbers reach from not above 0 to not below it")
         if len(self.laws) != len(self._rows):

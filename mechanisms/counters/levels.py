@@ -203,6 +203,7 @@ class InLevels(AsFields):
         return self.levels[: len(self.levels) - self.beside]
 
     def _require_statistic(self) -> None:
+        Layout(self.levels)  # refuses levels that are none
         if not 0 <= self.beside < len(self.levels):
             raise ValueError("beside must leave levels to the statistic")
 

@@ -121,10 +121,8 @@ class Answers:
 
     async def metrics(self, request: Request) -> Response:
         """What anybody may know, in Prometheus' text format."""
-        lines = [
-            f"hushbeam_commit_failures {self._service.failures}",
-            f"hushbeam_slowest_commit_seconds {self._service.slowest:.3f}",
-        ]
+        # How long commits take would tell that somebody came.
+        lines = [f"hushbeam_commit_failures {self._service.failures}"]
         lines += [line for status in await self._service.statuses() for line in shown(status)]
         return PlainTextResponse("\n".join([*lines, ""]))
 

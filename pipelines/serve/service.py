@@ -78,11 +78,10 @@ class Service:
 
     Attributes:
         failures: commits that failed since the process began.
-        slowest: the longest commit since then, in seconds.
     """
 
     def __init__(self, landing: Path) -> None:
-        self.landing, self.failures, self.slowest, self.failing = landing, 0, 0.0, False
+        self.landing, self.failures, self.failing = landing, 0, False
         self._windows: dict[tuple[Role, str], Open] = {}
         self._waiting: list[tuple[Open, Post, asyncio.Future[int]]] = []
         self._writer = ThreadPoolExecutor(1)  # connections to SQLite are used by it alone
@@ -118,7 +117,6 @@ class Service:
             for window in dict.fromkeys(window for window, _, _ in group):
                 posts = [(post, future) for other, post, future in group if other is window]
                 refused, window.refused = window.refused, Counter()
-                start = loop.time()
                 try:
                     answers = await loop.run_in_executor(
                         self._writer, _commit, window, [post for post, _ in posts], refused
@@ -129,7 +127,7 @@ class Service:
                         if not future.done():
                             future.set_exception(error)
                     continue
-                self.slowest, self.failing = max(self.slowest, loop.time() - start), False
+                self.failing = False
                 for (_, future), answer in zip(posts, answers, strict=True):
                     if not future.done():  # whoever has hung up has no answer, and may come again
                         future.set_result(answer)

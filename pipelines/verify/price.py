@@ -22,6 +22,9 @@ _STRANGE = (
     RecursionError, RequestError,
 )  # fmt: skip
 
+# What promises more comes first.
+_MODELS, _NEIGHBOURS = ("local", "shuffle", "central"), ("add or remove", "replace")
+
 Statement = Mapping[str, Any]
 
 
@@ -104,6 +107,18 @@ def _joint(
     if sorted(listed) != sorted(names):
         yield fault(_SUBJECT, "the accounts of the release are not those of its metrics")
         return
+    claims = [said["guarantees"]["release"] for said in metrics.values()]
+    for name in ("epsilon", "delta"):
+        if any(one[name] is None or not one[name] <= promise[name] * _ROUNDED for one in claims):
+            yield fault(_SUBJECT, f"all metrics together: one of them alone has more {name}")
+            return
+    if {one["unit"] for one in claims} - {promise["unit"]}:
+        yield fault(_SUBJECT, "all metrics together: their unit is another")
+        return
+    for name, order in (("model", _MODELS), ("neighbours", _NEIGHBOURS)):
+        if any(order.index(one[name]) > order.index(promise[name]) for one in claims):
+            yield fault(_SUBJECT, f"all metrics together: one of them promises less ({name})")
+            return
     losses, unknown = [], 0
     for account in accounts:
         for name, record in account["metrics"].items():

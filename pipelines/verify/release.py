@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -38,6 +38,7 @@ class Verifier:
     key: Ed25519PublicKey
     log: PublicLog | None = None
     seen: LogHead | None = None
+    _paid_for: dict[tuple[str, int], str] = field(default_factory=dict)  # change -> release's id
 
     def of_log(self) -> Check:
         """Whether the log goes on from what was seen of it."""
@@ -77,16 +78,16 @@ class Verifier:
             yield fault("signature", reason(error))
             return
         yield holds("signature", f"of {len(digests):,} files")
-        wrong = [f"{name} is missing" for name in sorted(digests.keys() - there)]
+        wrong = [f"{_shown(name)} is missing" for name in sorted(digests.keys() - there)]
         wrong += [f"{_shown(name)} was not signed" for name in sorted(there - digests.keys())]
         for name in sorted(digests.keys() & there):
             try:
                 data = statements.read_file(folder, name, statements.LARGEST_TABLE)
             except OSError as error:
-                wrong.append(f"{name}: {reason(error)}")
+                wrong.append(f"{_shown(name)}: {reason(error)}")
                 continue
             if hashlib.sha256(data).hexdigest() != digests[name]:
-                wrong.append(f"{name} is not as it was signed")
+                wrong.append(f"{_shown(name)} is not as it was signed")
         if STATEMENT not in digests:
             wrong.append(f"{STATEMENT} was not signed")
         for line in wrong:
@@ -139,8 +140,15 @@ class Verifier:
         plan = whole.get("plan")
         if plan is not None and plan.get("window") != opened.window:
             return fault("ledger", "another window was paid for")
-        if not _covers(opened.prices, whole):
+        try:
+            covered = _covers(opened.prices, whole)
+        except _STRANGE:
+            covered = False
+        if not covered:
             return fault("ledger", "less was paid than the release promises to cost")
+        own = str(whole.get("release_id"))
+        if self._paid_for.setdefault((ledger, number), own) != own:
+            return fault("ledger", f"change {number:,} of the log has paid for another release")
         return holds("ledger", f"change {number:,} of the log has set its price aside")
 
 
@@ -184,8 +192,8 @@ def _names(folder: str) -> set[str]:
         return {entry.path.removeprefix(f"{folder.rstrip('/')}/") for entry in entries}
     return {
         os.path.relpath(os.path.join(place, file), folder).replace(os.sep, "/")
-        for place, _, files in os.walk(folder)
-        for file in files
+        for place, folders, files in os.walk(folder)
+        for file in (*files, *(one for one in folders if os.path.islink(os.path.join(place, one))))
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,7 @@ from mechanisms import catalog, designs
 from mechanisms.catalog import build
 from mechanisms.counters.design import Counters
 from mechanisms.counters.job_totals import JobTotals
-from mechanisms.counters.levels import Level
+from mechanisms.counters.levels import Level, Portion
 from mechanisms.designs import RandomisedReports, UnknownDesignError, read, require_met, written
 
 SEARCHED = [
@@ -37,6 +38,23 @@ def test_rationals_are_exact() -> None:
     share = Fraction(1, 3)
     assert written(share) == {"numerator": 1, "denominator": 3}
     assert read(json.loads(json.dumps(written((share, 0.1, None))))) == (share, 0.1, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("laws", [None]), ("laws", [math.nan]), ("laws", "1"), ("rows", 0), ("rows", -1),
+     ("levels", [[0.5, 9, 1.0]]), ("levels", [[0, 9, 1.0]]), ("levels", [[1, math.nan, 1.0]]),
+     ("levels", [[1, 0, 1.0]]), ("parts", [{"is": "portion", "levels": 1, "low": 0, "high": 0.5}])],
+)  # fmt: skip
+def test_no_record_of_a_job_is_read_that_no_job_has(name: str, value: Any) -> None:
+    """Noise that is none would cost nothing, and meet every promise."""
+    record: Any = written(JobTotals.meeting((Level(1, 9),), "add or remove", 1.0, 0.0))
+    require_met(read(record), 1.0, 0.0)
+    record["parts"] = [written(Portion())]
+    require_met(read(record), 1.0, 0.0)
+    record[name] = value
+    with pytest.raises((ValueError, TypeError, AttributeError)):
+        require_met(read(record), 1.0, 0.0)
 
 
 def test_permanent_noise_costs_what_all_values_of_a_user_do() -> None:

@@ -27,6 +27,7 @@ from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.public_log import HEAD, LEAVES, read_head, read_log
 from pipelines.releases import release, signature
 from pipelines.releases.signature import SIGNATURE, VARIABLE
+from pipelines.verify.price import of_plan
 from pipelines.verify.registry import entry
 from pipelines.verify.verdict import LIMIT
 from pipelines.verify.verify import opened, verified
@@ -249,6 +250,7 @@ RE_SIGNED: dict[str, Callable[[Path], None]] = {
     "a larger local epsilon": said("said", "design", "mechanism", "epsilon", to=lambda e: 2 * e),
     "a larger batch": said("said", "design", "n", to=10**6),
     "no design": undesigned,
+    "a design that is none": said("", "design", to=10**9),
     "an account's epsilon": said("", "design", 0, "epsilon", to=halved),
     "an account is missing": forgotten,
     "words": said("size", "in_words", to=lambda lines: [line.replace("1", "9") for line in lines]),
@@ -290,6 +292,37 @@ def test_a_release_that_was_altered_and_signed_again_is_refused(
     wrong = faults(made, copy)
     assert wrong
     assert not any(line.startswith(("signature", "files")) for line in wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "claim"),
+    [("model", "local"), ("neighbours", "add or remove"), ("unit", "row"), ("epsilon", 1e-3),
+     ("delta", 0.0)],
+)  # fmt: skip
+def test_a_whole_promises_no_more_than_its_metrics(made: Path, name: str, claim: Any) -> None:
+    """Also where one of them has no design, and the joint price cannot be computed."""
+    folder = made / "releases/2026-11-20"
+    whole, *metrics = (
+        json.loads((folder / part / "statement.json").read_text("utf-8"))
+        for part in ("", "city", "size", "events", "said")
+    )
+    own = {one["metric"]: one for one in metrics}
+    assert not [one for one in of_plan(whole, own) if one.outcome == "fault"]
+    metrics[0]["design"] = whole["design"][0]["metrics"]["city"] = None
+    assert [one.outcome for one in of_plan(whole, own)] == ["not checked"]
+    whole["guarantees"]["release"][name] = claim
+    assert [one.outcome for one in of_plan(whole, own)] == ["fault"]
+
+
+def test_one_price_pays_for_one_release(made: Path, copy: Path) -> None:
+    for part in ("", "city", "size", "events", "said"):
+        edit(copy, part, lambda one: one.update(release_id="f" * 32))
+    sign(copy)
+    original = str(made / "releases/2026-11-20")
+    found = verified([original, str(copy)], opened(KEY, str(made / "log"))).findings
+    assert [one.outcome for one in found[original] if one.subject == "ledger"] == ["holds"]
+    (ledger,) = (one for one in found[str(copy)] if one.subject == "ledger")
+    assert ledger.said.endswith("of the log has paid for another release")
 
 
 def test_signing_again_is_no_fault_of_its_own(made: Path, copy: Path) -> None:
