@@ -50,6 +50,20 @@ class Portion(NamedTuple):
     high: int = 1
 
 
+def require_levels(levels: Sequence[Level]) -> None:
+    """Refuse levels that no counters have."""
+    if not levels:
+        raise ValueError("there must be at least one level of counters")
+    for level in levels:
+        slots, counters = operator.index(level.slots), operator.index(level.counters)
+        if not 1 <= slots <= counters:
+            raise ValueError(
+                f"a user must raise 1 to all of a level's {counters} counters, not {slots}"
+            )
+        if not 0 < abs(level.weight) < float("inf"):
+            raise ValueError(f"a weight must be finite and not 0, not {level.weight}")
+
+
 @dataclass(frozen=True)
 class Layout:
     """The codes 0, 1, ... of all counters, level by level, and after them a null for each level.
@@ -67,16 +81,7 @@ class Layout:
     room: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.levels:
-            raise ValueError("there must be at least one level of counters")
-        for level in self.levels:
-            slots, counters = operator.index(level.slots), operator.index(level.counters)
-            if not 1 <= slots <= counters:
-                raise ValueError(
-                    f"a user must raise 1 to all of a level's {counters} counters, not {slots}"
-                )
-            if not 0 < abs(level.weight) < float("inf"):
-                raise ValueError(f"a weight must be finite and not 0, not {level.weight}")
+        require_levels(self.levels)
         if not self.codes <= LARGEST:
             raise ValueError(f"{self.codes:,} counters are more than the {LARGEST:,} there may be")
 
@@ -203,7 +208,7 @@ class InLevels(AsFields):
         return self.levels[: len(self.levels) - self.beside]
 
     def _require_statistic(self) -> None:
-        Layout(self.levels)  # refuses levels that are none
+        require_levels(self.levels)
         if not 0 <= self.beside < len(self.levels):
             raise ValueError("beside must leave levels to the statistic")
 

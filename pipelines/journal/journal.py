@@ -326,6 +326,7 @@ class FactJournal:
             rows = {
                 (kind, name): _mark(body)
                 for kind, table in self._tables(first).items()
+                if kind != _SEGMENTS  # of an adopted journal there is one from before
                 for name, body in zip(table, table.rows(), strict=True)
             }
             for end in counts[1:]:

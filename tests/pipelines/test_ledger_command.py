@@ -285,6 +285,9 @@ def test_a_ledger_is_adopted_and_releases_are_archived(run, path: str) -> None:
     archived = run(["ledger", "archive", *ids, "--ledger", path])
     assert archived.out == "".join(f"entry {id} is now: archived\n" for id in ids)
     assert run(["ledger", "archive", lost[0]["id"], "--ledger", path]).code == 2
+    # All of it is read again, what was before the adoption too.
+    checked = run(["ledger", "check", "--ledger", path])
+    assert (checked.code, "agree with it" in checked.out) == (0, True), checked.err
 
 
 def test_a_ledger_that_may_be_old_is_shown_all_the_same(run, path: str) -> None:
