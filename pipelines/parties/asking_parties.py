@@ -52,7 +52,7 @@ _STATUS = {
     401: "it does not know the secret, or the token is none of this window",
     404: "it has no such window: is its name the same there?",
     409: "this was used before, with something else: what was fetched or sent first counts",
-    410: "the window is over, and its key destroyed",
+    410: "the window is closed",
     413: "it takes no body of this size",
     429: "too many requests: come again later",
 }

@@ -89,6 +89,8 @@ class Answers:
     async def reports(self, request: Request) -> Response:
         """Keep a report: 204."""
         body = await self._body(request)
+        if not body.startswith(binary.MAGIC):
+            raise HTTPException(_MALFORMED, "no file of reports")
         window = self._window("reports", body[_MARK].hex())
         records = _records(body, window)
         token = b""

@@ -148,6 +148,8 @@ def test_a_window_that_is_closed_lands_alike_when_it_was_cut_short(
 
 
 MALFORMED: dict[str, Callable[[], bytes]] = {
+    "nothing": lambda: b"",
+    "no file": lambda: b"anything",
     "a header alone": lambda: body()[: binary.HEADER],
     "cut short": lambda: body()[:-1],
     "more behind it": lambda: body() + b"\x01",
@@ -160,8 +162,6 @@ MALFORMED: dict[str, Callable[[], bytes]] = {
     "another version": lambda: body()[:8] + b"\x01\x00" + body()[10:],
 }
 ELSEWHERE: dict[str, Callable[[], bytes]] = {
-    "nothing": lambda: b"",
-    "no file": lambda: b"anything",
     "another plan": lambda: body(plan=bytes(16)),
 }
 
