@@ -30,6 +30,7 @@ from tests.mutants import (
     randomness,
     reading,
     rows,
+    services,
     transforms,
 )  # fmt: skip
 from tests.mutants.forks import Forks
@@ -51,6 +52,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *files.MUTANTS,
     *reading.MUTANTS,
     *rows.MUTANTS,
+    *services.MUTANTS,
     *pages.MUTANTS,
 )
 

@@ -12,6 +12,15 @@ _RUNNING = ("tests/end_to_end/test_running_plan.py",)
 
 MUTANTS = (
     Mutant(
+        "adopted-ledger-is-damaged",
+        "`ledger check` calls a sound ledger damaged, for it was adopted, and so cries wolf.",
+        "pipelines/journal/journal.py",
+        "if kind != _SEGMENTS  # of an adopted journal",
+        "if True  # of an adopted journal",
+        ("tests/pipelines/test_ledger_command.py",),
+        known_by="adopted",
+    ),
+    Mutant(
         "witness-not-asked",
         "A ledger is not held against its witness: an older copy has its budget once more.",
         "pipelines/ledger/book.py",
