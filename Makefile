@@ -8,6 +8,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 LOCKED := $(VENV)/.locked
 READY  := $(VENV)/.ready
+OWN    := --quiet --no-deps --no-build-isolation --editable .
 FLOORS := mechanisms transforms pipelines hushbeam
 
 # Test processes number as many as cores, so a matrix product gets one thread: more would wait
@@ -155,7 +156,9 @@ help:  ## show this list
 # (--clear, so that nothing unpinned lingers), new metadata only for the project's own
 # entry. Each is touched last, so an install that fails or is interrupted is done again.
 $(READY): pyproject.toml setup.py $(LOCKED)
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@echo "installing hushbeam itself, as it stands here"
+	@$(BIN)/python -m uv pip install --python $(BIN)/python $(OWN) 2>/dev/null || \
+	  $(BIN)/python -m pip install $(OWN)
 	@touch $@
 
 $(LOCKED): requirements.lock
