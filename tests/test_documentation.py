@@ -148,6 +148,15 @@ def test_every_page_begins_with_who_needs_it_and_what_for() -> None:
         assert len(first.split()) <= 50, path.name
 
 
+def test_a_test_that_a_page_names_is_there() -> None:
+    """A page that shows a claim by a test must not outlive it."""
+    named = {name for page in WRITTEN for name in re.findall(r"`(test_\w+)`", page.read_text())}
+    sources = [p.read_text() for p in (ROOT / "tests").rglob("*.py") if "mutants" not in p.parts]
+    there = {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
+    assert len(named) > 20
+    assert named <= there, named - there
+
+
 def test_lines_of_pages_are_short() -> None:
     """100 characters, and a few more where a line would else begin as a list does."""
     for path in WRITTEN:
