@@ -337,12 +337,14 @@ const hushbeam = (() => {
     data.tables.forEach((table, i) => {
       const section = el("section"), timed = table.drawn && data.windows.length > 1;
       put(place, section);
+      const whole = data.tables.length < 2 && !timed;  // all of it is of the last window
       put(section, el("h2", {}, data.tables.length > 1 ? named(table) : timed ? "Over time" : `Window ${last.name}`));
       if (timed) redraw.push(trend(section, data, table, kept));
       if (!i && data.alarms.length) put(section, el("h3", {}, "Alarms"), el("ul", {}, data.alarms.map((one) => el("li", {}, `${one.line}.`))));
       changes(section, table);
-      if (!i && drawing.childElementCount) put(section, el("h3", {}, `Window ${last.name}`), drawing);
+      if (!i && drawing.childElementCount) put(section, whole ? null : el("h3", {}, `Window ${last.name}`), drawing);
       if (table.now.rows > 1) all(section, table);
+      if (section.childElementCount < 2) section.remove();  // one figure, which stands above
     });
     function fill() {
       redraw.forEach((draw) => draw());

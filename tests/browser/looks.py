@@ -26,8 +26,17 @@ _BROKEN = """() => [...document.querySelectorAll("th, td")].flatMap((cell) =>
     }).map((word) => word[0])))"""
 
 
+# Heads over nothing, and those that say what the head above them has said.
+_IDLE_HEADS = """() => [...document.querySelectorAll("h2, h3")].filter((head) => {
+  const after = head.nextElementSibling;
+  const deeper = after && /^H[2-6]$/.test(after.tagName) && after.tagName > head.tagName;
+  return !after || (/^H[1-6]$/.test(after.tagName) && !deeper) ||
+    (deeper && after.textContent === head.textContent);
+}).map((head) => head.textContent)"""
+
+
 def require_readable(page: Page, scheme: str) -> None:
-    """Nothing reaches over the side, no letter is too small, no short word of a table is broken.
+    """Nothing reaches over the side, no letter is too small, no word is broken, no head idle.
 
     And axe has nothing to say.
 
@@ -38,6 +47,7 @@ def require_readable(page: Page, scheme: str) -> None:
     where = page.url.rpartition("/")[2]
     assert page.evaluate(_WIDE) <= 0, where
     assert page.evaluate(_SMALL) == [], where
+    assert page.evaluate(_IDLE_HEADS) == [], where
     broken = page.evaluate(_BROKEN)
     assert broken == [], (where, broken)
     paper = page.evaluate("() => getComputedStyle(document.body).backgroundColor")

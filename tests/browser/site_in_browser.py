@@ -57,6 +57,17 @@ def publish_large(folder: Path) -> None:
         publish(day, {"large": Content(files, said)}, folder)
 
 
+def publish_once(folder: Path) -> None:
+    """Three values of a single window: nothing goes over time."""
+    share = np.array([0.5, 0.3, 0.2])
+    ends = {"lower": share - 0.01, "upper": share + 0.01}
+    columns = {"value": ["a", "b", "c"], "estimate": share, "standard_error": [0.005] * 3, **ends}
+    columns |= {f"{name}_simultaneous": column for name, column in ends.items()}
+    files = {"histogram.parquet": pa.table(columns), PAGE: b""}
+    said = statement("histogram", {"histogram.parquet": "share"}, n=10**6)
+    publish(10, {"once": Content(files, said)}, folder)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
@@ -65,8 +76,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for day in range(14, 17):
         publish_week_day(day, folder / "releases")
     publish_large(folder / "more")
+    publish_once(folder / "once")
     public = folder / "public"
-    words = ["site", str(folder / "releases"), str(folder / "more"), "--output", str(public)]
+    releases = [str(folder / name) for name in ("releases", "more", "once")]
+    words = ["site", *releases, "--output", str(public)]
     assert cli.main(words) == 0
     return public
 
