@@ -136,10 +136,12 @@ def _close(path: Path, name: str) -> int:
 def _run(landing: Path, request: ServeRequest) -> None:
     """Serve until interrupted."""
     try:
+        import starlette  # noqa: F401 - only the processes of uvicorn look at it
         import uvicorn
     except ImportError:
         raise RequestError(
-            "serve needs the packages starlette and uvicorn, of the extra `parties`"
+            "serve needs the packages starlette and uvicorn, of the extra `parties`: pip install "
+            "'.[parties]' in a clone of hushbeam"
         ) from None
     if not (landing / FOLDER).is_dir():
         raise RequestError(f"--landing: no window was ever opened in {landing}: name a --window")
