@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 import yaml
 
+from pipelines.views.headline import OTHER
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PLANS = ("page.yaml", "devices.yaml", "meals.txt")
@@ -195,7 +197,7 @@ def _verify(folder: Path, window: str) -> None:
     released = folder / "collector" / "released" / window
     for plan in ("page", "devices"):
         table = pq.read_table(released / plan / "lunch" / "count.parquet").to_pylist()
-        figures = ", ".join(f"{row['value']} {row['estimate']:.1f}" for row in table)
+        figures = ", ".join(f"{row['value'] or OTHER} {row['estimate']:.1f}" for row in table)
         print(f"\n{plan}: {figures}", flush=True)
     subprocess.run(
         [_hushbeam(), "verify", str(released / "page"), str(released / "devices"),

@@ -137,7 +137,9 @@ def _library() -> ModuleType:
         from voprf import ristretto
     except ImportError as missing:
         raise ImportError(
-            "tokens and sealed strings need the package voprf, of the extra `parties`"
+            "tokens and sealed strings need the package voprf, of the extra `parties`: pip install "
+            "'.[parties]' in a clone of hushbeam",
+            name="hushbeam[parties]",  # what tells a command that a package of an extra is missing
         ) from missing
     library: ModuleType = ristretto
     return library

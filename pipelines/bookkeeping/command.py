@@ -99,6 +99,10 @@ def _add_beginnings(init: Any, adopt: Any) -> None:
         help="the most that was spent and it does not know of, counted for every population "
         "(DELTA: 0)",
     )  # fmt: skip
+    adopt.add_argument(
+        "--neighbours", choices=("add or remove", "replace"),
+        help="of the lost releases (default: as of the known ones of each population)",
+    )  # fmt: skip
     for part in (init, adopt):
         part.add_argument(
             "--witness", metavar="PLACE",

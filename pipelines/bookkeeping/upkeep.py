@@ -36,7 +36,8 @@ def adopt(arguments: argparse.Namespace) -> int:
     surely = arguments.lost == "0"
     witness = arguments.witness and beside("", arguments.witness)
     releases = _releases(arguments)
-    return _say(beginning.adopt(arguments.ledger, witness, lost, surely, releases))
+    neighbours = arguments.neighbours
+    return _say(beginning.adopt(arguments.ledger, witness, lost, surely, releases, neighbours))
 
 
 def check(arguments: argparse.Namespace) -> int:

@@ -141,6 +141,8 @@ def _run(arguments: Sequence[str]) -> tuple[int, str | None]:
     except Exception as error:
         if STOPPED.is_set():
             return _ended(RUN_FAILED, f"interrupted; {PUBLISHED_OR_NOT}")
+        if isinstance(error, ImportError) and str(error.name).startswith("hushbeam["):
+            return _ended(WRONG_REQUEST, str(error))
         if debug:  # raised further, it would end the process with 1, which means withheld
             traceback.print_exc()
             return RUN_FAILED, str(stranger(error))

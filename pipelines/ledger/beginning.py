@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mechanisms.channel import Neighbours
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
 from pipelines.journal.journal import FactJournal, RivalError
@@ -15,6 +16,7 @@ from pipelines.ledger.entries import Before, Beginning, Budget, Entry, Loss, Pop
 from pipelines.ledger.evidence import Standing, standing
 from pipelines.ledger.key import fingerprint, key, key_to_begin
 from pipelines.ledger.ledger import CollectionLedger
+from pipelines.ledger.listing import Entries
 from pipelines.ledger.owner import this_process
 from pipelines.ledger.reservation import now
 from pipelines.ledger.snapshot import Snapshot, fact_of
@@ -89,7 +91,7 @@ def init(request: LedgerRequest, ledger: CollectionLedger | None = None) -> str:
 
 def adopt(
     path: str, witness: str | None, lost: Budget | None, surely: bool,
-    releases: Sequence[Standing] = (),
+    releases: Sequence[Standing] = (), neighbours: Neighbours | None = None,
 ) -> str:  # fmt: skip
     """Take over a ledger that is behind its witness, or without one.
 
@@ -100,6 +102,8 @@ def adopt(
             ledger that is behind its witness, or has none, or is kept under another key.
         surely: whether nothing was, by the operator's word.
         releases: that can be seen: none that the ledger pays for later is let stand beside them.
+        neighbours: that the lost releases hid from each other; None for those of the releases that
+            the ledger knows of each population.
 
     Returns:
         What was done, in a line.
@@ -112,11 +116,17 @@ def adopt(
     snapshot, place = ledger.unverified(), _place(path, witness)
     before = _before(ledger, snapshot, lost is not None, surely, place, releases)
     people = _populations(snapshot)
-    spent = [] if lost is None else [_lost(one, lost) for one in people.values()]
+    spent = []
+    if lost is not None:
+        for one in people.values():
+            known = snapshot.entries.of_people(one.name)
+            spent.append(_lost(one, lost, neighbours or _neighbours(known)))
     new = [one for name, one in people.items() if name not in snapshot.populations]
     _put(ledger, place, [*new, *spent], before, over=snapshot)
     ledger.require_newest(())
-    return f"adopted {path}: {len(snapshot.entries):,} entries, {len(people)} populations"
+    said = [f"{one.people}: {one.losses[0].neighbours}" for one in spent]
+    more = f"; {_said(lost)} more is spent of each ({', '.join(said)})" if lost else ""
+    return f"adopted {path}: {len(snapshot.entries):,} entries, {len(people)} populations{more}"
 
 
 def _before(
@@ -185,11 +195,21 @@ def _populations(snapshot: Snapshot) -> dict[str, Population]:
     return populations | snapshot.populations
 
 
-def _lost(people: Population, lost: Budget) -> Entry:
+def _neighbours(known: Entries) -> Neighbours:
+    """Those of all known releases of a population, so that the account stays about them.
+
+    Where they differ, or none is known, the dearer ones: as "replace" they count twice.
+    """
+    kinds = {loss.neighbours for entry, _ in known.counted.kinds() for loss in entry.losses}
+    return kinds.pop() if len(kinds) == 1 else "add or remove"
+
+
+def _lost(people: Population, lost: Budget, neighbours: Neighbours) -> Entry:
     """What was spent, and no entry tells of, as an entry."""
     loss = Loss(
         model="central", epsilon=lost.epsilon, delta=lost.delta, unit=people.unit,
         how="by the operator's word, of changes that the ledger had lost", profile=(),
+        neighbours=neighbours,
     )  # fmt: skip
     moment, own = now(), _word()
     return Entry(

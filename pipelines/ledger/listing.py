@@ -164,7 +164,13 @@ class Entries(Sequence[Entry]):
 
     @property
     def latest(self) -> Entry:
-        """That one of the latest reservation, and there of the latest version."""
+        """That one of the latest reservation, and there of the latest version.
+
+        What an operator said of lost releases has no folder, and is one only if nothing else is.
+        """
+        releases = ~self.table.column("output").equals("")[self.places]
+        if releases.any() and not releases.all():
+            return replace(self, places=self.places[releases]).latest
         codes, texts = self.table.column("reserved_at")
         moments = texts.take(pa.array(codes[self.places]))
         latest = pc.equal(moments, pc.max(moments)).to_numpy(zero_copy_only=False)

@@ -121,6 +121,16 @@ def span_of(window: str) -> Span | None:
         return None
 
 
+def is_no_date(window: str) -> bool:
+    """Whether a name has the form of a date, and there is no such time: a slip of who typed it.
+
+    >>> is_no_date("2026-13-40"), is_no_date("2026-11-20"), is_no_date("monday")
+    (True, False, False)
+    """
+    formed = _WEEK.fullmatch(window) or _MOMENT.fullmatch(window)
+    return formed is not None and span_of(window) is None
+
+
 def _of(parts: list[int]) -> Span:
     """The month, day, hour, minute or second that some numbers, the largest first, mean."""
     year, month, day, hour, minute, second = (*parts, *_FIRST[len(parts) :])

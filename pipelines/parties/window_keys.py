@@ -14,6 +14,7 @@ from mechanisms.wire.tokens import Issuer
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.parties.command import ForgetRequest, WindowKeysRequest
 from pipelines.parties.published import KeyList, Role, WindowKey, signed, verified
+from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
 from pipelines.request import answers
@@ -184,7 +185,7 @@ def _made(request: WindowKeysRequest, roles: list[Role]) -> int:
     plan, folder = load(request.plan), KeyFolder(request.folder)
     try:
         for window in request.windows:
-            fingerprint = split(plan, window).fingerprint
+            fingerprint = split(plan, window_of(plan, window)).fingerprint
             for role in roles:
                 folder.make(window, fingerprint, role)
     except OSError as error:

@@ -12,7 +12,7 @@ from typing import Any
 from mechanisms.channel import Guarantee, together
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
-from pipelines.ledger.spans import Span, digests, span_of
+from pipelines.ledger.spans import Span, digests, is_no_date, span_of
 from pipelines.logs import inputs
 from pipelines.metrics.metric import Metric
 from pipelines.metrics.terms import cautioned, next_to_nothing
@@ -204,7 +204,9 @@ def window_of(plan: PlanDocument, name: str | None) -> str:
             f"--window: name the window that stands for {WINDOW} in the plan, as in 2026-11-20: "
             "letters, digits and . _ : + - only"
         )
-    if plan.looks_back and not (_DAY.fullmatch(name) and span_of(name)):
+    if is_no_date(name):
+        raise RequestError(f"--window: there is no such time as {name}: name a day, or a word")
+    if plan.looks_back and not _DAY.fullmatch(name):
         raise RequestError("--window: the metrics look back from a day: name it, as in 2026-11-20")
     return name
 

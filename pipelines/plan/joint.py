@@ -32,6 +32,8 @@ _LAXER = 3.0  # in each round from the third one on
 _INSIDE = 0.9995  # of an estimate is taken, whose error may lie on either side
 _ROUNDS = 8  # one is usual
 _FAR = 1.25  # times the plan's epsilon: what a first guess spends that is corrected with care
+_MORE = 1.01  # times a squared error: so much less is no reason for other noise
+_LOST = 1.21  # times a squared error: what one metric may lose for what another gains
 _FEW = 8  # metrics of counters, up to which Laplace noise errs less than Gaussian noise
 _USUAL_DELTA = 1e-6  # of a metric, where the plan says nothing; for a first guess
 # The variance of a value in [-1, 1], and more than that of a share: what it costs to ask some of
@@ -45,13 +47,16 @@ Metrics = tuple[Metric, ...]
 class Resolve(Protocol):
     """What makes the metrics."""
 
-    def __call__(self, scale: float, divided: bool, like: Metrics = ...) -> Metrics:
+    def __call__(
+        self, scale: float, divided: bool, like: Metrics = ..., alone: bool = ...
+    ) -> Metrics:
         """The metrics.
 
         Args:
             scale: by how much shares of epsilon grow, at least 1.
             divided: whether units are divided among those of the local model.
             like: metrics whose noise is of the same shape, where that goes; none: what errs least.
+            alone: whether noise of the job errs least at its own price, and not at that of all.
         """
 
 
@@ -178,10 +183,48 @@ def _grown(
         return resolve(1.0, divided)
     try:
         guess = _guess(plan, most, divided)
-        largest = _known(plan, partial(resolve, divided=divided), mark, guess, most)
+        return _grown_alike(plan, partial(resolve, divided=divided), mark, guess, most)
     except (RequestError, ValueError):  # said of the shares as they were written, if it is wrong
-        largest = None
-    return resolve(1.0, divided) if largest is None else largest
+        return resolve(1.0, divided, alone=True)
+
+
+def _grown_alike(
+    plan: PlanDocument,
+    resolve: Callable[..., Metrics],
+    mark: Callable[[Metrics], bytes],
+    guess: float,
+    most: float,
+) -> Metrics:
+    """The metrics at nearly the largest epsilons; of noise of its own what gains by it.
+
+    What noise errs least is looked for as if all losses composed well. Beside losses that do not,
+    as of groups that nobody declared, or where a unit moves few totals far, Gaussian noise erred up
+    to 1.6 times as much as the share's own. It stays where others would err more than a tenth more.
+    """
+    grown = _known(plan, resolve, mark, guess, most)
+    if grown is None:
+        return resolve(1.0, alone=True)
+    shares, own = resolve(1.0, like=grown, alone=True), set[int]()
+    while worse := _worse(grown, shares) - own:
+        # From here on they have the noise of their shares, and err less the larger epsilon is.
+        own |= worse
+        pairs = enumerate(zip(grown, shares, strict=True))
+        shape = tuple(share if place in own else joint for place, (joint, share) in pairs)
+
+        def alike(scale: float, like: Metrics = (), shape: Metrics = shape) -> Metrics:
+            return resolve(scale, like=shape)
+
+        other = _known(plan, alike, mark, 1.0, most) or shares
+        if not _score(other) < _score(grown) or _worse(other, grown, _LOST):
+            break
+        grown = other
+    return grown
+
+
+def _worse(metrics: Metrics, others: Metrics, factor: float = _MORE) -> set[int]:
+    """The places of those whose squared error is more than so many times that of the others."""
+    pairs = enumerate(zip(metrics, others, strict=True))
+    return {place for place, (a, b) in pairs if _error(a) > factor * _error(b)}
 
 
 def _known(

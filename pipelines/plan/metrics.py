@@ -23,7 +23,7 @@ from mechanisms.wire.fingerprint import (
 from pipelines.errors import RequestError
 from pipelines.logs.inputs import LARGEST_DOMAIN_FILE, Source, Telemetry, of_rows
 from pipelines.metrics.metric import Metric
-from pipelines.metrics.options import ReleaseOptions
+from pipelines.metrics.options import ADDED, ReleaseOptions
 from pipelines.metrics.resolving import resolve as resolve_one
 from pipelines.plan.document import PlanDocument
 from pipelines.plan.joint import settled
@@ -54,17 +54,22 @@ def resolve(
     source = Source(telemetry, public_seed(plan, window))
     shuffled = sum(plan.model_of(metric) == "shuffle" for metric in plan.metrics)
 
-    def options_of(request: MetricRequest, scale: float, divided: bool) -> ReleaseOptions:
+    def options_of(
+        request: MetricRequest, scale: float, divided: bool, alone: bool
+    ) -> ReleaseOptions:
         options = plan.options(request, window, scale, divided, clients)
-        among = shuffled if plan.model_of(request) == "shuffle" else 1
+        among = shuffled if plan.model_of(request) == "shuffle" and not alone else 1
         return options.among(among, sealed=clients).placed(plan.place)
 
-    def at(scale: float, divided: bool, like: Sequence[Metric] = ()) -> tuple[Metric, ...]:
+    def at(
+        scale: float, divided: bool, like: Sequence[Metric] = (), alone: bool = False
+    ) -> tuple[Metric, ...]:
         parts = _parts(plan, public_seed(plan, window)) if divided else {}
         metrics = []
         for place, request in enumerate(plan.metrics):
-            options = options_of(request, scale, divided)
-            metric = like[place].rescaled(options) if like else None
+            options = options_of(request, scale, divided, alone)
+            anew = not like or (alone and options.hidden_by == ADDED)  # other noise takes seconds
+            metric = None if anew else like[place].rescaled(options)
             if metric is None:
                 metric = _resolved(plan, place, options, source, parts.get(request.name))
                 metric = _divided(metric) if clients else metric

@@ -36,13 +36,13 @@
       const wanted = k > 0 ? chart.errors[k - 1]?.[e] : own, error = wanted ?? own;
       const bars = error ? SHARES.map((share, j) => bar(share * chart.scale, share * chart.scale + DRAWN[j] * error[1], error[1], error[2], chart.scale / 2)) : [];
       return make("details", i < 5 ? { open: "" } : {}, make("summary", {}, chart.name),
-        make("p", { class: "note" }, error ? error[0] + (wanted ? "" : `, at k = ${chart.own}`) : "No error can be drawn here."), make("ol", { class: "bars" }, ...bars));
+        make("p", { class: "note" }, error ? error[0] + (wanted ? "" : `, at ${chart.own} of a user`) : "No error can be drawn here."), make("ol", { class: "bars" }, ...bars));
     }));
   }
 
   const place = document.getElementById("sliders");
   place.textContent = "Simulated values (left, and as dots), and what one run may publish of them with its 95 % interval. A bar in outline is one that noise alone may have made.";
-  const rows = slider("k, rows of a user that count", ["as the plan says", ...data.rows], 0);
+  const rows = slider("values of a user that count", ["as the plan says", ...data.rows], 0);
   const epsilon = slider("epsilon of the plan", data.epsilons, (data.epsilons.length - 1) / 2);
   draw();
 })();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from importlib import resources
 from typing import Any
@@ -18,6 +18,7 @@ from pipelines.ledger.accounting import basic, total
 from pipelines.ledger.entries import Loss
 from pipelines.logs.inputs import Source
 from pipelines.metrics.metric import Metric
+from pipelines.metrics.options import ReleaseOptions
 from pipelines.metrics.permanent import promises
 from pipelines.metrics.resolving import resolve
 from pipelines.metrics.terms import answering_rows
@@ -40,9 +41,20 @@ _SOLVED = (0.125, 1, 8)
 # standard deviation, half of it at the most.
 _WITHIN = {"mean": 1.0, "ratio": 1.0, "variance": 0.5}
 _YEAR, _DAY = 365, 86400
+_LIMITS = {  # of numbers, and where they are cut; files of values are options that are files
+    "bounds", "over_bounds", "number", "vector", "radius", "mean", "total", "quantile", "covariate",
+}  # fmt: skip
 _DELTA = 1e-5  # of a year, where no budget says another
 _ERROR = re.compile(r"± ([\d.,]*\d(?:e[+-]\d+)?)( %)?")
-_HEADS = ("metric", "figure", "error", "epsilon", "delta", "k", "published exactly", "mechanism")
+_HEADS = (
+    "metric", "figure", "error", "epsilon", "delta", "k", "declared", "published exactly",
+    "mechanism",
+)  # fmt: skip
+_NOTE = (
+    "k: how many rows of a user count at most, so many values times so many rows of each; where "
+    "rows of a group are added up or averaged first, how many groups. Declared: what must be "
+    "public knowledge, not taken from the log."
+)
 _SIGNED = ("name", "date", "decision", "remarks")
 _BREAKS = (
     "A person with several ids is several units, and is protected as each of them alone.",
@@ -87,7 +99,7 @@ def review(job: PlanJob, lines: Sequence[str]) -> bytes:
     sections = {
         "What is published": f"<style>{_narrow()}</style>\n"
         + pages.boxed("the metrics", _HEADS, map(_row, job.metrics), 1, "sheet")
-        + '<p class="note">k: how many rows of a user count at most.</p>',
+        + f'<p class="note">{_NOTE}</p>',
         "Privacy unit and price": facts.listed(about),
         "Whom it trusts": facts.paragraphs([RAW_ROWS, *trusted]),
         "Error, drawn on simulated data": _simulated(job),
@@ -105,10 +117,26 @@ def _row(metric: Metric) -> Sequence[str]:
         exactly = [published_exactly("of reports", not metric.options.hides, metric.unit)]
     return (
         metric.name, metric.heading.title, metric.expected_error, f"{upward(price.epsilon, 4):g}",
-        plain(upward(price.delta, 2)), f"{_rows(metric):,}",
-        " and ".join(exactly) or "nothing",
+        plain(upward(price.delta, 2)),
+        f"{_rows(metric) * getattr(metric.options, 'per_value', 1):,}",
+        "; ".join(_declared(metric.options)) or "nothing", " and ".join(exactly) or "nothing",
         metric.protection.system.replace("_", " "),
     )  # fmt: skip
+
+
+def _declared(options: ReleaseOptions) -> Iterator[str]:
+    """What figures presuppose of the values: bounds, domains, groups; files by their names."""
+    for name in type(options).model_fields:
+        said = getattr(options, name)
+        if said and (name in options.files or name in _LIMITS):
+            texts = [said] if isinstance(said, str) else said
+            yield f"{name} {', '.join(_without_folder(str(text)) for text in texts)}"
+
+
+def _without_folder(text: str) -> str:
+    """`city=/log/cities.txt` as city=cities.txt."""
+    column, equals, path = text.rpartition("=")
+    return text if text.endswith("]") else column + equals + path.rpartition("/")[2]
 
 
 def _narrow() -> str:

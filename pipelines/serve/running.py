@@ -10,6 +10,7 @@ from pathlib import Path
 from pipelines.errors import DONE, Caution, FailedError, RequestError, reason
 from pipelines.parties.published import Role as KeyRole
 from pipelines.parties.window_keys import KeyFolder, most
+from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, require_sealable, split
 from pipelines.request import answers
@@ -40,7 +41,8 @@ def serve(request: ServeRequest) -> int:
     if request.open and request.close:
         raise RequestError("--open, --close: a window is opened or closed: leave one out")
     if request.window is not None:
-        parted = split(load(request.plan), request.window)
+        plan = load(request.plan)
+        parted = split(plan, window_of(plan, request.window))
         role: Role = "strings" if request.strings else "tokens" if request.devices else "reports"
         name = parted.fingerprint.hex() if role == "reports" else request.window
         path = place(landing, role, name)
@@ -136,10 +138,12 @@ def _close(path: Path, name: str) -> int:
 def _run(landing: Path, request: ServeRequest) -> None:
     """Serve until interrupted."""
     try:
+        import starlette  # noqa: F401 - only the processes of uvicorn look at it
         import uvicorn
     except ImportError:
         raise RequestError(
-            "serve needs the packages starlette and uvicorn, of the extra `parties`"
+            "serve needs the packages starlette and uvicorn, of the extra `parties`: pip install "
+            "'.[parties]' in a clone of hushbeam"
         ) from None
     if not (landing / FOLDER).is_dir():
         raise RequestError(f"--landing: no window was ever opened in {landing}: name a --window")

@@ -23,8 +23,7 @@ def listed(facts: Iterable[Fact]) -> str:
     '<tr><th>bounds</th><td>0 &lt; x</td></tr>'
     """
     rows = "".join(
-        f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>\n"
-        for name, text in facts
+        f"<tr><th>{html.escape(name)}</th><td>{unbroken(text)}</td></tr>\n" for name, text in facts
     )
     return f'<table class="facts">\n<tbody>\n{rows}</tbody>\n</table>\n'
 
@@ -35,7 +34,16 @@ def prose(text: str) -> str:
     >>> prose("`by_group` has 2 < 3")
     '<code>by_group</code> has 2 &lt; 3'
     """
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", unbroken(text))
+
+
+def unbroken(text: str) -> str:
+    """Text as HTML, none of whose numbers goes on in another line; a hyphen invites browsers to.
+
+    >>> unbroken("delta < 2.5e-7")
+    'delta &lt; <span class="n">2.5e-7</span>'
+    """
+    return re.sub(r"[\d.]+e-\d+", r'<span class="n">\g<0></span>', html.escape(text))
 
 
 def paragraphs(sentences: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pipelines.releases import schema
 from pipelines.views import effects, selected
 from pipelines.views.digits import digits, spread
-from pipelines.views.facts import cell, paragraphs, prose, value_label
+from pipelines.views.facts import cell, paragraphs, prose, unbroken, value_label
 from pipelines.wording import CHANGES, upward
 
 LARGEST, FIRST, ONE, TOTAL, MIDDLE = "largest", "first", "one", "total", "median"
@@ -417,16 +417,16 @@ def head(
         f"<header>\n<h1>{html.escape(named)}</h1>\n"
         f'<p class="lead">{lead} {since} {moment(statement)}.</p>\n</header>\n'
         + (f'<ul class="headline">\n{lines}</ul>\n' if lines else "")
-        + f'<p class="about">{html.escape(about[:1].upper() + about[1:])}</p>\n{beware}'
+        + f'<p class="about">{unbroken(about[:1].upper() + about[1:])}</p>\n{beware}'
         f'<details class="promise">\n<summary>{sentence} <span class="more">Exactly what is '
         f"promised</span></summary>\n{paragraphs(promised_words(statement))}\n</details>\n"
     ))  # fmt: skip
 
 
 def _item(line: Line) -> str:
-    unit = f" {html.escape(line.unit)}" if line.unit else ""
+    unit = f" {unbroken(line.unit)}" if line.unit else ""
     of = f" <small>{html.escape(line.label)}</small>" if line.label else ""
-    return f"<li><strong>{html.escape(line.number)}</strong>{unit}{of}</li>\n"
+    return f"<li><strong>{unbroken(line.number)}</strong>{unit}{of}</li>\n"
 
 
 def _hidden(statement: Mapping[str, Any]) -> str:

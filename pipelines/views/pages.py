@@ -78,7 +78,7 @@ def boxed(
         # A label that there is none of is no heading, which readers for the blind would stop at.
         if at < labels and text:
             return f"<th>{html.escape(text)}</th>"
-        return f"<td{_OF * words[at]}>{html.escape(text)}</td>"
+        return f"<td{_OF * words[at]}>{facts.unbroken(text)}</td>"
 
     shown = [column if words[at] else aligned(column) for at, column in enumerate(columns)]
     body = "".join(

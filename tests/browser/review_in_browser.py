@@ -34,6 +34,17 @@ def test_the_sheet_is_readable_on_every_screen(page: Page, sheet: Path, width, s
     require_plain(page.inner_text("body"))
 
 
+def test_no_number_is_broken(page: Page, sheet: Path) -> None:
+    """2.5e-7 was two lines, of which one said 2.5e-."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(sheet.as_uri())
+    unfold(page)
+    numbers = page.get_by_text("1e-6", exact=True)
+    assert numbers.count() > 0
+    page.add_style_tag(content="td { width: 1ch; display: block; }")
+    assert set(numbers.evaluate_all("all => all.map(one => one.getClientRects().length)")) == {1}
+
+
 def test_sliders_draw_the_error_that_the_plan_would_have(page: Page, sheet: Path) -> None:
     page.goto(sheet.as_uri())
     visits = page.locator("#charts details").first

@@ -277,6 +277,7 @@ def test_a_ledger_is_adopted_and_releases_are_archived(run, path: str) -> None:
     assert (asked.code, "--lost is missing" in asked.err) == (2, True)
     done = run(["ledger", "adopt", "--ledger", path, "--witness", "new.json", "--lost", "0.25"])
     assert (done.code, "adopted ledger.sqlite: 5 entries, 2 populations" in done.out) == (0, True)
+    assert "epsilon 0.25, delta 0 more is spent of each (trips: replace, crashes: r" in done.out
     entries = json.loads(run(["ledger", "show", "--json", "--ledger", path]).out)
     lost = [entry for entry in entries if entry["window"] == "lost"]
     assert sorted(entry["population"] for entry in lost) == ["crashes", "trips"]
@@ -309,3 +310,35 @@ def test_what_was_lost_has_the_delta_that_was_typed(run, path: str, workspace: P
     entries = CollectionLedger.open(path).entries()
     assert {e.losses[0].delta for e in entries if e.window == "lost"} == {0.0}
     assert CollectionLedger.at(path).read().beginning.witness == str(workspace / "new.json")
+
+
+@pytest.mark.parametrize(
+    ("known", "words", "neighbours", "total", "more"),
+    [
+        (["add or remove"], [], "add or remove", 0.9 + 0.1, 8),
+        (["replace"], [], "replace", 0.9 + 0.1, 8),
+        # All counts as "replace" beside what does, where "add or remove" is twice its epsilon.
+        (["replace", "add or remove"], [], "add or remove", 2 * 0.9 + 0.9 + 2 * 0.1, None),
+        ([], [], "add or remove", 0.1, 89),
+        (["add or remove"], ["--neighbours", "replace"], "replace", 2 * 0.9 + 0.1, 3),
+    ],
+)
+def test_what_was_lost_is_about_the_neighbours_of_what_is_known(
+    run, workspace: Path, known: list[str], words: list[str], neighbours: str, total: float,
+    more: int | None,
+) -> None:  # fmt: skip
+    path, budget = "ledger.sqlite", Budget(epsilon=9.0, delta=0.0)
+    ledger = begun(path, budget=budget)
+    for kind in known:
+        losses = (Guarantee("central", 0.9, 0.0, "user", "told", neighbours=kind),)
+        with ledger.spend(request(kind, f"out/{kind}", budget=budget, losses=losses)) as reserved:
+            reserved.commit()
+    adopt = ["ledger", "adopt", "--ledger", path, "--witness", "new.json", "--lost", "0.1", *words]
+    Path(f"{path}.witness").unlink()
+    assert f"(trips: {neighbours})" in run(adopt).out
+    (whole,) = account.accounts(path)
+    assert whole["total"]["epsilon"] == pytest.approx(total)
+    # More like the last release fits, and not more like the lost ones.
+    assert whole["last_release"] == ([0.9] if known else [0.1])
+    assert not known or whole["collection"] == "trips"
+    assert more is None or whole["further_like_the_last"] == more

@@ -192,7 +192,7 @@ def test_windows_have_seeds_of_their_own(tmp_path: Path) -> None:
 def test_a_window_is_needed_exactly_where_it_is_used(tmp_path: Path) -> None:
     plan = load(written(tmp_path))
     assert output_of(plan, window_of(plan, "2026-11-20")) == str(tmp_path / "out/2026-11-20")
-    for wrong in (None, "", "../x", "a b", "x" * 65):
+    for wrong in (None, "", "../x", "a b", "x" * 65, "2026-13-40", "2026-02-29", "2026-W54"):
         with pytest.raises(RequestError, match="--window"):
             window_of(plan, wrong)
     fixed = load(written(tmp_path, PLAN.replace("{window}", "x")))

@@ -171,3 +171,22 @@ def test_errors_between_those_that_are_searched_for_are_those_of_a_search(run, w
     assert whole[2][1] == pytest.approx(half[3][1], rel=0.05)
     assert whole[1][1] == pytest.approx(half[2][1], rel=0.05)
     assert chart["own"] == 4
+
+
+def test_the_table_says_how_much_of_a_user_counts_and_what_is_declared(run, workspace) -> None:
+    Path("log").mkdir()
+    Path("log/cities.txt").write_text("Oslo\nBergen\nBod\u00f8\n")
+    text = PLAN.partition("metrics:")[0].format(unit="user", ledger="")
+    text += f"""\
+metrics:
+  - {{name: visits, kind: count, column: city, domain: {Path("log/cities.txt").resolve()},
+     rows_per_user: 3, per_value: 4}}
+  - {{name: spent, kind: sum, column: price, bounds: "0,50", group: ['x=["a/b","c"]', y=1..3]}}
+  - {{name: users, kind: count}}
+"""
+    said = plain_sheet(text, run)
+    assert re.search(r" visits  .* 12  domain cities\.txt  nothing ", said)
+    assert re.search(r" spent  .* 1  group x=.*a/b.*c.*, y=1\.\.3; bounds 0,50  nothing ", said)
+    assert re.search(r" users  .* 1  nothing  nothing ", said)
+    assert "so many values times so many rows of each" in said
+    assert str(Path.cwd()) not in said

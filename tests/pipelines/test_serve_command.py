@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,25 @@ def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> Non
 def test_processes_know_their_folder_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "landing")
     assert type(of_environment()) is type(application(Path("landing")))
+
+
+@pytest.mark.parametrize("missing", ["uvicorn", "starlette"])
+def test_a_package_that_is_missing_is_said_with_its_extra(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert serve("--window", "monday") == 2
+    assert "of the extra `parties`: pip install '.[parties]'" in capsys.readouterr().err
+
+
+def test_a_library_of_tokens_that_is_missing_is_said_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was said with --debug alone, as a run that has failed."""
+    monkeypatch.setitem(sys.modules, "voprf", None)
+    words = ["parties", "keys", "issuer", "devices.yaml", "--windows", "tuesday", "--folder", "new"]
+    for more in ([], ["--debug"]):
+        assert cli.main([*words, *more]) == 2
+        (line,) = [said for said in capsys.readouterr().err.splitlines() if "extra" in said]
+        assert line.startswith("hushbeam: ")
+        assert "voprf, of the extra `parties`: pip install '.[parties]'" in line

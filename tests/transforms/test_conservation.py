@@ -11,6 +11,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import core
 
+from transforms.elements.chains import naming
 from transforms.elements.conservation import (
     ADDED,
     BOUNDED,
@@ -108,3 +109,13 @@ def test_flows_are_added_up_and_beam_infers_nothing() -> None:
         plain = flow | "Plain" >> beam.MapTuple(lambda name, n: (name, np.asarray(n).tolist()))
         assert_that(plain, equal_to([(SENT, [4, 6]), (CHOSEN, 11)]))
     assert not infer.called
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(LostError(), "[metric city]"), (ValueError("lost"), "lost [metric city]")],
+)
+def test_what_is_raised_of_one_of_several_metrics_names_it(error: Exception, said: str) -> None:
+    with pytest.raises(type(error)) as raised, naming("city"):
+        raise error
+    assert str(raised.value) == said

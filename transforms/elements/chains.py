@@ -65,8 +65,9 @@ def naming(metric: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if error.args and isinstance(error.args[0], str):
-            error.args = f"{error.args[0]} [metric {metric}]", *error.args[1:]
+        said, *others = error.args or ("",)  # what is lost says nothing else
+        if isinstance(said, str):
+            error.args = f"{said} [metric {metric}]".lstrip(), *others
         raise
 
 
