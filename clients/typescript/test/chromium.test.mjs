@@ -13,7 +13,8 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript" };
 const PAGE = `<!doctype html><title>vectors</title><script type="module">
 import * as client from "/dist/index.js";
-import * as internals from "/dist/encoders.js";
+import * as encoders from "/dist/encoders.js";
+import * as oblivious from "/dist/oblivious.js";
 import { reporterChecks } from "/test/reporter.mjs";
 import { checks } from "/test/vectors.mjs";
 const read = async (name) => (await fetch("/vectors/" + name)).json();
@@ -24,7 +25,7 @@ const run = async (list) => {
     catch (error) { told.failed.push(name + ": " + error); }
   }
 };
-await run(await checks(client, internals, read));
+await run(await checks(client, { ...encoders, ...oblivious }, read));
 const names = new WeakMap();
 const named = async (name) => {
   const store = await client.browserStore(name);

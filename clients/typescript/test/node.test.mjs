@@ -6,9 +6,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
-import * as internals from "../dist/encoders.js";
+import * as encoders from "../dist/encoders.js";
 import * as client from "../dist/index.js";
 import { FileStore } from "../dist/node.js";
+import * as oblivious from "../dist/oblivious.js";
 import { reporterChecks } from "./reporter.mjs";
 import { tabChecks } from "./tabs.mjs";
 import { checks } from "./vectors.mjs";
@@ -17,6 +18,7 @@ async function read(name) {
   return JSON.parse(await readFile(new URL(`../vectors/${name}`, import.meta.url), "utf8"));
 }
 
+const internals = { ...encoders, ...oblivious };
 for (const [name, check] of await checks(client, internals, read)) test(name, check);
 
 const FOLDERS = new WeakMap();

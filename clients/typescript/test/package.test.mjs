@@ -36,8 +36,10 @@ test("the package holds the build, its types, README and LICENSE", async () => {
   const modules = (await readdir(join(ROOT, "src"))).map((name) => name.replace(/\.ts$/, ""));
   assert.deepEqual(
     (await readdir(join(installed, "dist"))).sort(),
-    modules.flatMap((name) => [`${name}.d.ts`, `${name}.js`]).sort(),
+    [...modules.flatMap((name) => [`${name}.d.ts`, `${name}.js`]), "oblivious.licenses.txt"].sort(),
   );
+  const bundled = await readFile(join(installed, "dist", "oblivious.licenses.txt"), "utf8");
+  assert.equal(bundled.match(/Copyright \(c\)/gi).length, 3);
   const licence = (path) => readFile(path, "utf8");
   assert.equal(await licence(join(installed, "LICENSE")), await licence(join(ROOT, "../../LICENSE")));
   const beside = await readdir(join(folder, "node_modules"));
