@@ -21,10 +21,11 @@ export {
   words,
 } from "./random.js";
 export { deviceDraw, deviceId } from "./report.js";
-export { type Answer, type Backoff, post } from "./post.js";
+export { type Answer, type Backoff, exchange, post } from "./post.js";
 export { type Outcome, Reporter, type ReporterOptions } from "./reporter.js";
 export { PublicKey } from "./sealing.js";
 export { browserStore, keptSecret, type Store } from "./store.js";
 export { type StringOptions, StringRequest } from "./strings.js";
 export { encoded, TokenRequest } from "./tokens.js";
 export { declaration } from "./types.js";
+export type { TokenOptions } from "./wallet.js";

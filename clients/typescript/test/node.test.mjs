@@ -13,6 +13,7 @@ import * as oblivious from "../dist/oblivious.js";
 import { reporterChecks } from "./reporter.mjs";
 import { tabChecks } from "./tabs.mjs";
 import { checks } from "./vectors.mjs";
+import { walletChecks } from "./wallet.mjs";
 
 async function read(name) {
   return JSON.parse(await readFile(new URL(`../vectors/${name}`, import.meta.url), "utf8"));
@@ -35,6 +36,9 @@ const [fresh, permanent] = ["fresh", "permanent"].map(async (name) => (await rea
 const plans = [await fresh, await permanent];
 const { key } = await read("seals.json");
 for (const [name, check] of reporterChecks(client, ...plans, key, opened, again)) test(name, check);
+for (const [name, check] of walletChecks(client, await read("oblivious.json"), key, opened, again)) {
+  test(name, check);
+}
 for (const [name, check] of tabChecks(client, plans, key)) test(name, check);
 
 test("the files are their owner's alone", async () => {
