@@ -34,6 +34,15 @@ PORTS = {"PAGE_ENDPOINT": 8080, "ISSUER": 8081, "DEVICE_ENDPOINT": 8082, "PAGE":
 _CLIENT = ROOT / "clients" / "typescript" / "dist"
 _EXAMPLE = ROOT / "examples" / "client"
 _LUNCHES = ("soup", "salad")
+# Of the example's page: here clients randomise nothing, and the shuffler adds dummies.
+_WORDS = {
+    "randomised and sealed on this page. Nobody sees it: not the site, not the network, not those "
+    "who\n      count.": (
+        "sealed on this page, and mixed with made-up ones. The site, the network and the shuffler\n"
+        "      cannot read it; those who count cannot tell it from the made-up ones."
+    ),
+    "Send my randomised answer": "Send my sealed answer",
+}
 _WAIT = 120.0  # seconds for a service to begin
 
 
@@ -119,11 +128,13 @@ def window_of(folder: Path, arguments: argparse.Namespace, ports: dict[str, int]
             shutil.copy(HERE / plan, organisation.folder)
     (folder / "exchange").mkdir()
     devices = [_device(folder / "devices" / str(number)) for number in range(arguments.devices)]
+    # The last is a browser's: `--stay` shows its address.
+    devices.append(_device(folder / "devices" / "browser"))
     enrolled = [subprocess.check_output([*words, "--json"], text=True) for words, _ in devices]
     lines = [yaml.safe_load(answer)["enrol"] for answer in enrolled]
     (collector.folder / "devices.txt").write_text("\n".join([*lines, ""]))
     collector.run("keys")
-    _site(collector.folder / "site", ports["PAGE_ENDPOINT"])
+    _site(collector.folder / "site", ports)
     shuffler.run("open")
     with contextlib.ExitStack() as services:
         for organisation, service, name in (
@@ -133,7 +144,7 @@ def window_of(folder: Path, arguments: argparse.Namespace, ports: dict[str, int]
             (collector, "page", "PAGE"),
         ):
             services.enter_context(organisation.serving(service, ports[name]))
-        for number, (_, place) in enumerate(devices):
+        for number, (_, place) in enumerate(devices[:-1]):
             _report(place, _LUNCHES[number % 2], arguments.window, ports)
         site = collector.folder / "site"
         if (site / "client").exists() and arguments.browsers:
@@ -143,7 +154,9 @@ def window_of(folder: Path, arguments: argparse.Namespace, ports: dict[str, int]
                 ["node", script, str(site), address, str(arguments.browsers)], check=True
             )
         if arguments.stay:
-            input(f"\nAnswer at http://localhost:{ports['PAGE']}, then press Enter here: ")
+            page, secret = f"http://localhost:{ports['PAGE']}/", devices[-1][1] / "secret"
+            print(f"\nAnswer at {page}, or with a token at {page}device/#", end="")
+            input(f"{secret.read_bytes().hex()}\nthen press Enter here: ")
         shuffler.run("night")
         collector.run("night")
     _verify(folder, arguments.window)
@@ -182,10 +195,21 @@ def _report(folder: Path, lunch: str, window: str, ports: dict[str, int]) -> Non
         )  # fmt: skip
 
 
-def _site(site: Path, port: int) -> None:
-    """The page of the example, with the client where it is built."""
+def _site(site: Path, ports: dict[str, int]) -> None:
+    """The pages of the example, with the client where it is built: for all, and for the invited."""
     page = (_EXAMPLE / "index.html").read_text()
-    (site / "index.html").write_text(page.replace(":8080/reports", f":{port}/reports"))
+    for old, new in _WORDS.items():
+        before, page = page, page.replace(old, new)
+        if page == before:
+            raise SystemExit(f"{_EXAMPLE / 'index.html'} does not say {old!r} any more")
+    address = "http://localhost:{}".format
+    own = page.replace(address(8080), address(ports["PAGE_ENDPOINT"]))
+    (site / "index.html").write_text(own)
+    invited = page.replace(address(8080), address(ports["DEVICE_ENDPOINT"]))
+    # In earnest an hour, or a day: who sees both services must not tell fetches by their posts.
+    invited = invited.replace('data-spread="3600000"', 'data-spread="10000"')
+    invited = invited.replace('data-issuer=""', f'data-issuer="{address(ports["ISSUER"])}"')
+    (site / "device" / "index.html").write_text(invited.replace("./client/", "../client/"))
     if _CLIENT.exists():
         shutil.copytree(_CLIENT, site / "client")
     else:

@@ -287,6 +287,10 @@ def public_key(pem: bytes) -> X25519PublicKey:
         ValueError: it is not an X25519 public key, or is one of small order, with which all private
             keys have zero in common: nothing can be sealed to it.
     """
+    if b"PRIVATE KEY" in pem:
+        raise ValueError(
+            "the file holds a private key, which stays with the collector: name the .public.pem"
+        )
     key = _parsed(serialization.load_pem_public_key, pem)
     if not isinstance(key, X25519PublicKey):
         raise ValueError("the file does not hold an X25519 public key (-----BEGIN PUBLIC KEY-----)")

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import http.client
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mechanisms.randomness import SecureRandom
 from mechanisms.wire.oblivious import PROOF, split
 from pipelines.errors import FailedError, RequestError, reason
 
 _TIMEOUT = 60.0  # seconds
+_PAUSES = (0, 1_000, 2_000, 4_000, 8_000)  # before each try, of up to so many milliseconds
+
+
+class Refused(RequestError):
+    """A party's answer to a request that it does not take.
+
+    Attributes:
+        status: as HTTP says it.
+    """
+
+    def __init__(self, status: int, where: str) -> None:
+        super().__init__(f"{where} answered {status}: {WHY.get(status, 'ask who runs it')}")
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -27,27 +43,34 @@ class Web:
     flag: str
 
     def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-        """The answer to a request.
+        """The answer to a request, which is sent again if an answer is lost: the same bytes.
 
         Raises:
-            RequestError: the party refuses it; nothing of the request is quoted.
+            Refused: the party refuses it; nothing of the request is quoted.
+            RequestError: the address is none.
             FailedError: nobody answers.
         """
         url = f"{self.url.rstrip('/')}/{urllib.parse.quote(path)}"
         if not url.startswith(("https://", "http://")):
             raise RequestError(f"{self.flag}: {self.url} is no address: name https://...")
         request = urllib.request.Request(url, body, dict(headers), method="POST")
-        try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as error:
-            why = _STATUS.get(error.code, "ask who runs it")
-            raise RequestError(f"{self.flag}: {url} answered {error.code}: {why}") from None
-        except (OSError, ValueError) as error:
-            raise FailedError(f"{self.flag}: {url} does not answer ({reason(error)})") from None
+        for bound in _PAUSES:
+            # Drawn, so that devices that failed together do not come back together.
+            time.sleep(int(SecureRandom().integers(bound + 1, 1)[0]) / 1000)
+            try:
+                with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
+                    return bytes(answer.read())
+            except urllib.error.HTTPError as error:
+                why = f"answered {error.code}"
+                if error.code < 500:
+                    raise Refused(error.code, f"{self.flag}: {url}") from None
+            except (OSError, http.client.HTTPException) as error:
+                # What the library wraps says it in words: "Connection refused".
+                why = reason(getattr(error, "reason", error))
+        raise FailedError(f"{self.flag}: {url} does not answer ({why}): run this again later")
 
 
-_STATUS = {
+WHY = {
     400: "it cannot use the request: is the plan the same there?",
     401: "it does not know the secret, or the token is none of this window",
     404: "it has no such window: is its name the same there?",

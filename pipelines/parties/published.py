@@ -11,12 +11,12 @@ import os
 from typing import Annotated, Literal
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mechanisms.wire.fingerprint import canonical
 from pipelines.errors import RequestError, because
+from pipelines.releases.signature import public_key
 from pipelines.storage.formats import numbered
 from pipelines.storage.paths import new_file
 
@@ -122,7 +122,7 @@ def read_list(file: str, signer: str, seen: str | None = None) -> KeyList:
         RequestError: as `verified`; or a window had another key.
     """
     where = f"--keys: {file}"
-    published = verified(_content("--keys", file), read_signer(signer), where)
+    published = verified(_content("--keys", file), public_key("--signer", signer), where)
     if seen is None:
         return published
     before = KeyList()
@@ -159,23 +159,6 @@ def published_key(keys: KeyList, fingerprint: bytes, role: Role, window: str) ->
             "its publisher whether the plan is the same"
         )
     return bytes.fromhex(key.public)
-
-
-def read_signer(file: str) -> Ed25519PublicKey:
-    """A PEM file's Ed25519 public key.
-
-    Raises:
-        RequestError: it cannot be read, or holds another thing.
-    """
-    try:
-        key = serialization.load_pem_public_key(_content("--signer", file))
-    except ValueError:
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
-        raise RequestError(
-            f"--signer: {file} holds no Ed25519 public key (-----BEGIN PUBLIC KEY-----)"
-        )
-    return key
 
 
 def _content(flag: str, file: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from pathlib import Path
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
@@ -14,7 +15,7 @@ from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
 from mechanisms.wire.tokens import TOKEN, TokenRequest
 from pipelines.errors import DONE, RequestError, because, reason
-from pipelines.parties.asking_parties import Web, answered
+from pipelines.parties.asking_parties import WHY, Refused, Web, answered
 from pipelines.parties.command import DeviceRequest, FetchRequest, SpendRequest
 from pipelines.parties.published import Role, published_key, read_list
 from pipelines.parties.report_files import require_new
@@ -77,13 +78,14 @@ def fetch(request: FetchRequest) -> int:
 def spend(request: SpendRequest) -> int:
     """Post reports one by one, each with a token: the k-th report always with the k-th.
 
-    So a command that was cut off is run again, and posts nothing twice.
+    So a command that was cut off is run again, and posts nothing twice. One that is refused does
+    not stop the others.
 
     Returns:
         The exit code.
 
     Raises:
-        RequestError: there are fewer tokens than reports, or the endpoint refuses one.
+        RequestError: there are fewer tokens than reports, or the endpoint refuses some.
         FailedError: the endpoint does not answer.
     """
     parted = _window(request.plan, request.window)
@@ -106,10 +108,21 @@ def spend(request: SpendRequest) -> int:
             "those of more devices, or hand the file on without (`shuffle --tokens none` says so)"
         )
     endpoint = Web(request.to, "--to")
+    refused: Counter[int] = Counter()
     for body, token in zip(bodies, tokens, strict=False):
-        endpoint.post("reports", body, {"Hushbeam-Token": encoded(token)})
-    answers.tell(posted=len(bodies))
-    Screen().say(f"{len(bodies):,} reports posted, each with a token")
+        try:
+            endpoint.post("reports", body, {"Hushbeam-Token": encoded(token)})
+        except Refused as error:
+            refused[error.status] += 1
+    posted = len(bodies) - refused.total()
+    answers.tell(posted=posted, refused={str(status): n for status, n in refused.items()})
+    if refused:
+        kinds = "; ".join(
+            f"{n:,} answered {status}: {WHY.get(status, 'ask who runs it')}"
+            for status, n in sorted(refused.items())
+        )
+        raise RequestError(f"--to: {request.to}: {posted:,} of {len(bodies):,} posted; {kinds}")
+    Screen().say(f"{posted:,} reports posted, each with a token")
     return DONE
 
 

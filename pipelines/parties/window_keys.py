@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -140,7 +142,9 @@ class KeyFolder:
             private = key.private_bytes(*form, serialization.NoEncryption())
             self._write(self.path / SIGNER, public, secret=False)
             self._write(path, private, secret=True)
-        read = serialization.load_pem_private_key(path.read_bytes(), None)
+        read: object = None
+        with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+            read = serialization.load_pem_private_key(path.read_bytes(), None)
         if not isinstance(read, Ed25519PrivateKey):
             raise RequestError(f"{path} holds no Ed25519 private key: restore it from a copy")
         return read

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from pipelines.errors import RequestError, reason
+from pipelines.errors import RequestError, because, reason
 from pipelines.storage.formats import numbered
 from pipelines.storage.paths import new_file
 from pipelines.storage.secrets import KeptSecret, default_place, made_once, read
@@ -74,12 +74,20 @@ def public_key(flag: str, file: str) -> Ed25519PublicKey:
     """
     try:
         with open(file, "rb") as stream:
-            key = load_pem_public_key(stream.read(1 << 14))
-    except (OSError, ValueError) as error:
-        raise RequestError(f"{flag}: {file} cannot be read: {reason(error)}") from None
+            content = stream.read(1 << 14)
+    except OSError as error:
+        raise RequestError(f"{flag}: {file} cannot be read{because(error)}") from None
+    if b"PRIVATE KEY" in content:
+        raise RequestError(
+            f"{flag}: {file} holds a private key, which stays with its owner: name the {PUBLIC}"
+        )
+    try:
+        key: object = load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm):  # whose texts name no file
+        key = None
     if not isinstance(key, Ed25519PublicKey):
         raise RequestError(
-            f"{flag}: {file} holds another kind of key: name the {PUBLIC} of who publishes"
+            f"{flag}: {file} holds no Ed25519 public key (-----BEGIN PUBLIC KEY-----)"
         )
     return key
 

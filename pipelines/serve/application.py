@@ -26,6 +26,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mechanisms.wire import binary
 from mechanisms.wire.oblivious import split
@@ -34,6 +35,7 @@ from pipelines.serve.service import VARIABLE, Open, Service, digest
 from pipelines.serve.terms import Role
 from pipelines.serve.window import CLOSED, KEPT, Post, Status
 
+AT_ONCE = 2048  # requests of a process; more are answered 503 at once, and come again
 LARGEST = 1 << 17  # bytes of a body; a report to noisy counters has half of that at the most
 
 TOKEN_HEADER = "Hushbeam-Token"
@@ -65,7 +67,8 @@ def application(landing: Path, largest: int = LARGEST) -> Starlette:
                 allow_origins=["*"],
                 allow_methods=["POST"],
                 allow_headers=[TOKEN_HEADER, "Authorization"],
-            )
+            ),
+            Middleware(_AtMost),  # inside, so that a page may read this answer, too
         ],
     )
 
@@ -73,6 +76,24 @@ def application(landing: Path, largest: int = LARGEST) -> Starlette:
 def of_environment() -> Starlette:
     """What each process of `hushbeam serve` serves."""
     return application(Path(os.environ[VARIABLE]))
+
+
+class _AtMost:
+    """Answers 503 to requests beyond `AT_ONCE`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._running = app, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app
+        if self._running >= AT_ONCE:
+            app = PlainTextResponse("too many requests", _FAILED, {"Retry-After": "30"})
+        count = int(scope["type"] == "http")  # not the server's own start and end
+        self._running += count
+        try:
+            await app(scope, receive, send)
+        finally:
+            self._running -= count
 
 
 class Answers:
@@ -106,7 +127,7 @@ class Answers:
         """Evaluate a device's one request of a window: elements, and a proof."""
         window = self._window("tokens", request.path_params["window"])
         credential = request.headers.get("Authorization", "").removeprefix("Bearer ").encode()
-        if hashlib.sha256(credential).hexdigest() not in window.devices:
+        if hashlib.sha256(credential).hexdigest() not in window.devices():
             raise _refusal(window, _UNPAID, "no device of this collection")
         # No credential is kept: who knew them all could tell from its digest who has fetched.
         payer = digest(window.issuer.output(b"device" + credential))

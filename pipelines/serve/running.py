@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
-import warnings
 from pathlib import Path
 
-from pipelines.errors import DONE, Caution, FailedError, RequestError, reason
+from pipelines.errors import DONE, FailedError, RequestError, reason
 from pipelines.parties.published import Role as KeyRole
 from pipelines.parties.window_keys import KeyFolder, most
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, require_sealable, split
 from pipelines.request import answers
+from pipelines.serve.application import AT_ONCE
 from pipelines.serve.command import ServeRequest
 from pipelines.serve.service import FOLDER, VARIABLE, place
 from pipelines.serve.terms import Role, WindowTerms
 from pipelines.serve.window import WindowStore
-from pipelines.storage.paths import flush, make_folders
+from pipelines.storage.paths import flush, make_folders, new_file
 from pipelines.views.console import Screen
 
-_AT_ONCE = 2048  # requests of a process; more are answered 503 at once, and come again
+_LEFT: dict[Role, str] = {
+    "reports": "its reports have landed, in no order",
+    "tokens": "no more tokens are given, and who has fetched is forgotten",
+    "strings": "no more strings are evaluated, and the tokens that paid are forgotten",
+}
+_CONNECTIONS = 4 * AT_ONCE  # of a process, those that say nothing too; a file each
 
 
 def serve(request: ServeRequest) -> int:
@@ -47,8 +53,8 @@ def serve(request: ServeRequest) -> int:
         name = parted.fingerprint.hex() if role == "reports" else request.window
         path = place(landing, role, name)
         if request.close:
-            return _close(path, request.window)
-        _open(landing, path, _terms(request, parted, role), request.open)
+            return _close(path, request.window, role)
+        _open(landing, path, _terms(request, parted, role))
     elif request.open or request.close:
         raise RequestError("--window is missing: name the one that is to be opened or closed")
     if not request.open:
@@ -105,22 +111,41 @@ def _slots(parted: Split) -> tuple[int, ...]:
     return parted.expected(form).slots
 
 
-def _open(landing: Path, path: Path, terms: WindowTerms, alone: bool) -> None:
+def _open(landing: Path, path: Path, terms: WindowTerms) -> None:
     try:
         for folder in reversed(make_folders(str(landing / FOLDER), 0o700)):
             flush(folder)
+        _claim(landing, terms)
         window = WindowStore.opened(path, terms)
         closed = window.status().closed
         window.release()
     except (OSError, sqlite3.Error) as error:
         raise RequestError(f"--landing: {landing} cannot be used: {reason(error)}") from None
-    if closed and alone:
-        raise RequestError(f"--window: {terms.window} was closed, and is not opened again")
     if closed:
-        warnings.warn(f"--window: {terms.window} was closed and takes no more", Caution, 2)
+        raise RequestError(
+            f"--window: {terms.window} was closed, and is not opened again: name the next one, or "
+            "none to serve all that are open"
+        )
 
 
-def _close(path: Path, name: str) -> int:
+def _claim(landing: Path, terms: WindowTerms) -> None:
+    """One folder serves a window: a second one would take each token again."""
+    if not terms.issuer:
+        return
+    claim = Path(terms.issuer).with_suffix(f".{terms.role}")  # destroyed with the window's seeds
+    with (
+        contextlib.suppress(FileExistsError),
+        new_file(str(claim), secret=True, over=False) as stream,
+    ):
+        stream.write(str(landing).encode())
+    if (before := claim.read_text()) != str(landing):
+        raise RequestError(
+            f"--landing: window {terms.window} is served in {before}, and a second folder would "
+            f"take each token again: name that one, or remove {claim} if it has moved"
+        )
+
+
+def _close(path: Path, name: str, role: Role) -> int:
     if not path.exists():
         raise RequestError(f"--close: window {name} was never opened in this folder")
     try:
@@ -131,7 +156,7 @@ def _close(path: Path, name: str) -> int:
             "again"
         ) from None
     answers.tell(window=name, closed=True)
-    Screen().say(f"window {name} is closed: its reports have landed, in no order")
+    Screen().say(f"window {name} is closed: {_LEFT[role]}")
     return DONE
 
 
@@ -154,7 +179,7 @@ def _run(landing: Path, request: ServeRequest) -> None:
         uvicorn.run(
             "pipelines.serve.application:of_environment", factory=True, port=request.port,
             workers=request.processes, log_config=None, access_log=False, proxy_headers=False,
-            server_header=False, limit_concurrency=_AT_ONCE, lifespan="off",
+            server_header=False, limit_concurrency=_CONNECTIONS, lifespan="off",
             timeout_worker_healthcheck=60,  # a machine that is busy has processes that are well
         )  # fmt: skip
     except KeyboardInterrupt:

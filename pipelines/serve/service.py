@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import os
 import shutil
+import sqlite3
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -20,6 +23,7 @@ VARIABLE = "HUSHBEAM_LANDING"  # by which the processes of a service know their 
 
 
 _DIGEST = 16  # bytes: nobody makes two reports of one digest, and loses another's by it
+_SWEEP = 60.0  # seconds after which a process looks whether its windows are closed
 _ROOM = 1 << 26  # bytes that a disk must have left for a process to be healthy
 
 
@@ -51,6 +55,7 @@ class Open:
         self.window, self.terms = window, window.terms
         self.closed = window.status().closed
         self.refused: Counter[int] = Counter()
+        self._listed: tuple[tuple[int, ...], frozenset[str]] = (), frozenset()
         if self.closed:
             window.release()
 
@@ -64,10 +69,26 @@ class Open:
         """Of the OPRF party."""
         return Evaluator(Path(self.terms.strings).read_bytes(), STRINGS)
 
-    @cached_property
     def devices(self) -> frozenset[str]:
-        """Digests (SHA-256, hexadecimal) of the credentials that may fetch tokens."""
-        return frozenset(Path(self.terms.devices).read_text("ascii").split())
+        """Digests (SHA-256, hexadecimal) of the credentials that may fetch tokens, as of now."""
+        file = Path(self.terms.devices)
+        with contextlib.suppress(OSError, ValueError):  # while it is replaced the last list counts
+            found = file.stat()
+            state = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if state != self._listed[0]:
+                self._listed = state, frozenset(file.read_text("ascii").split())
+        return self._listed[1]
+
+    def ended(self) -> bool:
+        """Whether it was closed meanwhile, or its seed forgotten: then it has no key any more."""
+        if not self.closed:
+            seeds = filter(None, (self.terms.issuer, self.terms.strings))
+            self.closed = self.window.status().closed or not all(map(os.path.exists, seeds))
+        if self.closed:
+            self.window.release()
+            for key in ("issuer", "strings"):
+                self.__dict__.pop(key, None)
+        return self.closed
 
 
 class Service:
@@ -86,6 +107,7 @@ class Service:
         self._waiting: list[tuple[Open, Post, asyncio.Future[int]]] = []
         self._writer = ThreadPoolExecutor(1)  # connections to SQLite are used by it alone
         self._running: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
 
     def window(self, role: Role, name: str) -> Open | None:
         """A window of the folder, whoever has opened it; None if nobody has."""
@@ -95,7 +117,18 @@ class Service:
             if not path.exists():
                 return None
             window = self._windows[role, name] = Open(WindowStore(path))
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(self._sweep())
         return window
+
+    async def _sweep(self) -> None:
+        """Let go of the keys of windows that other processes have closed or forgotten."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_SWEEP)
+            for window in [*self._windows.values()]:
+                with contextlib.suppress(sqlite3.Error, OSError):  # looked at again the next time
+                    await loop.run_in_executor(self._writer, window.ended)
 
     async def keep(self, window: Open, post: Post) -> int:
         """Keep a post, together with all that come meanwhile; its answer once it is on the disk.
@@ -159,5 +192,5 @@ def _commit(window: Open, posts: list[Post], refused: Counter[int]) -> list[int]
     answers = window.window.commit(posts, refused)
     if CLOSED in answers:
         window.closed = True
-        window.window.release()
+        window.ended()
     return answers

@@ -156,7 +156,9 @@ class WindowStore:
             database.execute("DELETE FROM records")
             database.execute("DELETE FROM spent")
         database.execute("VACUUM")
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        busy, *_ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:  # by a reader that has not ended: the log tells in which order posts came
+            raise sqlite3.OperationalError("the write-ahead log is in use and not emptied")
         self.release()
 
     def status(self) -> Status:

@@ -44,7 +44,8 @@ N = 40
 
 
 @pytest.fixture(autouse=True)
-def files(workspace: Path) -> None:
+def files(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.parties.asking_parties._PAUSES", (0,) * 5)
     Path("plan.yaml").write_text(PLAN)
     words = pa.array(["yes"] * N + ["no", "perhaps"])
     pq.write_table(pa.table({"user": [*range(N), 0, 1], "word": words}), "log.parquet")
@@ -128,14 +129,50 @@ def test_a_device_fetches_once_and_spends_each_token_once(run, web, refused) -> 
     assert len(one.posted) == 2
     pq.write_table(pq.read_table("log.parquet").slice(2, 2), "more.parquet")
     assert run(parties.client("--input", "more.parquet", "--output", "more.bin")).code == 0
-    refused(spend("more.bin", "first.tokens", address), "reports answered 409")
+    refused(spend("more.bin", "first.tokens", address), "0 of 2 posted; 2 answered 409: this was")
     assert run(parties.client("--input", "log.parquet", "--output", "log.bin")).code == 0
     refused(spend("log.bin", "first.tokens", address), "has 2, and each report takes one")
     Path("odd.tokens").write_bytes(tokens[:-1])
     refused(spend("two.bin", "odd.tokens", address), "holds no tokens, which have 64 bytes each")
     Path("forged.tokens").write_bytes(tokens[:64][::-1] * 2)
-    refused(spend("two.bin", "forged.tokens", address), "reports answered 401")
+    refused(spend("two.bin", "forged.tokens", address), "0 of 2 posted; 2 answered 401: it does")
     assert len(one.posted) == 2
+
+
+def test_a_report_that_is_refused_does_not_stop_the_others(run, web, refused) -> None:
+    one, address = web
+    pq.write_table(pq.read_table("log.parquet").slice(0, 4), "four.parquet")
+    assert run(parties.client("--input", "four.parquet", "--output", "four.bin")).code == 0
+    spent, fresh = _tokens(one.issuer, 1), _tokens(one.issuer, 2)
+    one.spent[spent] = b"another report"
+    Path("some.tokens").write_bytes(spent + fresh[:64] + bytes(64) + fresh[64:])
+    line = "2 of 4 posted; 1 answered 401: it does not know the secret"
+    refused(spend("four.bin", "some.tokens", address), line)
+    refused(spend("four.bin", "some.tokens", address), "; 1 answered 409: this was used before")
+    assert [token for token, _ in one.posted] == [fresh[:64], fresh[64:]]
+
+
+def test_an_answer_that_is_lost_costs_nothing(run) -> None:
+    with _web(run, STRINGS) as (one, address):
+        enrolled(run, one, "a.tokens")
+        one.lost = 4
+        assert run(fetch(address, "a.tokens", "--queries", role="queries")).code == 0
+        assert len(one.fetched) == 1
+        Path("paid.tokens").write_bytes(_tokens(one.queries, N))
+        lists = ["--keys", "strings/keys.json", "--signer", "strings/signing.public.pem"]
+        words = ["--strings", address, "--query-tokens", "paid.tokens", *lists]
+        one.lost = 3
+        log = ["--input", "log.parquet", "--output", "log.bin"]
+        assert run(parties.client(*log, *words, "--seen-keys", "strings.seen.json")).code == 0
+        assert len(one.spent) == Path("paid.tokens.taken").stat().st_size  # a query each
+
+
+def test_a_party_that_does_not_answer_is_said_in_words(run, web) -> None:
+    outcome = run(fetch("http://127.0.0.1:9", "b.tokens"))
+    assert outcome.code == 3
+    line = "issuer/tokens/d1 does not answer (Connection refused): run this again later"
+    assert line in outcome.err
+    assert "urlopen" not in outcome.err
 
 
 def test_tokens_of_another_window_or_of_a_key_of_ones_own_are_refused(run, web, refused) -> None:

@@ -33,6 +33,9 @@ class CheckedPlan(BaseModel):
     version: int
     one_report: bool = Field(description="whether a user sends one report of a metric and window")
     noise: Literal["fresh", "permanent"]
+    tokens: int | None = Field(
+        ge=1, description="reports that a user may send in a window, each with a token"
+    )
     window: ReportWindow | None
     metrics: list[CheckedMetric]
 

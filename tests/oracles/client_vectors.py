@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mechanisms.catalog import build
@@ -29,15 +30,21 @@ from mechanisms.sampling.integer_tables import IntegerTable
 from mechanisms.specification import DummiesSpecification, decimals
 from mechanisms.wire import binary
 from mechanisms.wire.identity import ReportIds
-from mechanisms.wire.report import SEALED
+from mechanisms.wire.oblivious import STRINGS, Evaluator
+from mechanisms.wire.report import SEALED, Form, Reports
 from mechanisms.wire.sealing import info, key_id, slot_info
+from mechanisms.wire.strings import NULL, seals_of, string_inputs
+from mechanisms.wire.tokens import Issuer
 from pipelines.parties.device import ClientReports
+from pipelines.parties.published import KeyList, WindowKey, signed
 from pipelines.plan.described import described
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
+from tests.oracles import voprf
 from tests.oracles.checked_plan import CheckedPlan, client_schema
 from tests.oracles.wire import GOLDEN_KEY, PLAN, hpke_seal
 from transforms.encoders.arms import HashedArms
+from transforms.encoders.strings import width_of, words_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "clients" / "typescript" / "vectors"
@@ -355,9 +362,151 @@ def _case(parted: Any, place: int, number: int) -> dict[str, Any]:
     return case | {"words": [str(word) for word in words[0].tolist()]}
 
 
+# ---- tokens, and strings that are evaluated unseen -----------------------------------------------
+
+
+class _Stream:
+    """A keystream, read as bytes."""
+
+    def __init__(self, key: bytes) -> None:
+        self._rest = PermanentRandom(key).words(1 << 12).tobytes()
+
+    def bytes(self, size: int) -> bytes:
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+    def below(self, bound: int) -> int:
+        """Lemire, Alg. 5, of 32 bits."""
+        while True:
+            product = int.from_bytes(self.bytes(4), "little") * bound
+            if product % (1 << 32) >= (1 << 32) % bound:
+                return product >> 32
+
+    def blind(self) -> int:
+        return int.from_bytes(self.bytes(64), "little") % voprf.ORDER
+
+
+def _asked(seed: bytes, purpose: bytes, inputs: list[bytes], stream: _Stream) -> dict[str, Any]:
+    """What is sent of inputs, and what comes back."""
+    key = voprf.derived(seed, purpose)
+    elements = [voprf.times(stream.blind(), voprf.to_group(plain)) for plain in inputs]
+    sent = [voprf.encode(element) for element in elements]
+    evaluated = [voprf.encode(voprf.times(key, element)) for element in elements]
+    proof = voprf.prove(key, sent, evaluated, 7)
+    return {
+        "public": voprf.encode(voprf.times(key, voprf.BASE)).hex(),
+        "elements": b"".join(sent).hex(),
+        "answer": b"".join([*evaluated, proof]).hex(),
+    }
+
+
+def oblivious() -> dict[str, Any]:
+    """Requests under known blinds, what parties answer, and what devices make of it."""
+    parted = _parted(PLANS["counters"])
+    return {
+        "plan": _told(parted.job),
+        "secret": SECRET.hex(),
+        "functions": [_function()],
+        "tokens": [_tokens(count) for count in (1, 3)],
+        "strings": [_strings(parted, *case) for case in _STRINGS],
+        "keys": _published(),
+    }
+
+
+# RFC 9497, appendix A.1.2: seed, info, and two inputs.
+_RFC = (bytes([0xA3]) * 32, b"test key", [b"\0", b"\x5a" * 17])
+_STRINGS: list[tuple[list[str], int, int]] = [
+    (["soup", "soup"], 3, 10),
+    ([], 2, 1),
+    (["ü" * 6, "page 7", "ten bytes!", "eleven byte", "\uffff", "\U0001f40e"], 3, 10),
+    (["\ufeffa", ""], 2, 4),
+]
+
+
+def _function() -> dict[str, Any]:
+    seed, purpose, inputs = _RFC
+    key = key_of("the RFC's inputs")
+    outputs = [Evaluator(seed, purpose).output(plain).hex() for plain in inputs]
+    return {
+        "key": key.hex(), "inputs": [plain.hex() for plain in inputs], "outputs": outputs,
+        **_asked(seed, purpose, inputs, _Stream(key)),
+    }  # fmt: skip
+
+
+def _tokens(count: int) -> dict[str, Any]:
+    seed, key = key_of("an issuer"), key_of(f"{count} tokens")
+    stream, issuer = _Stream(key), Issuer(seed)
+    nonces = [stream.bytes(32) for _ in range(count)]
+    inputs = [b"hushbeam token" + nonce for nonce in nonces]
+    tokens = [
+        nonce + issuer.output(plain)[:32] for nonce, plain in zip(nonces, inputs, strict=True)
+    ]
+    return {
+        "key": key.hex(), "count": count, "tokens": [token.hex() for token in tokens],
+        **_asked(seed, b"hushbeam issuer", inputs, stream),
+    }  # fmt: skip
+
+
+def _strings(parted: Any, texts: list[str], slots: int, most: int) -> dict[str, Any]:
+    seed, place = key_of("who evaluates strings"), 0
+    key = key_of(f"strings {texts}")
+    stream, public = _Stream(key), GOLDEN_KEY.public_key()
+    chosen: list[str | None] = [*sorted({*texts}, key=str.encode)]
+    chosen += [None] * (slots - len(chosen))
+    for step in range(slots):
+        other = step + stream.below(len(chosen) - step)
+        chosen[step], chosen[other] = chosen[other], chosen[step]
+    empty = [None if text is not None else stream.bytes(32) for text in chosen[:slots]]
+    words = words_of(pa.array([text or "" for text in chosen[:slots]], pa.large_string()), most)
+    words[[text is None for text in chosen[:slots]], 0] = NULL
+    inputs = string_inputs(parted.fingerprint, place, words[None], public)
+    party = Evaluator(seed, STRINGS)
+    context, room = info(parted.fingerprint, place, key_id(public), b"hushbeam string"), []
+    for plain, drawn in zip(inputs, empty, strict=True):
+        ephemeral = X25519PrivateKey.from_private_bytes(drawn or party.output(plain)[:32])
+        padded = plain[len(context) :]
+        room.append(hpke_seal(padded, public.public_bytes_raw(), context, b"", ephemeral))
+    form = Form(sealed=True, slots=slots * seals_of(width_of(most)))
+    records = form.empty(1)
+    ids = ReportIds(SECRET, parted.fingerprint, place, WINDOW)
+    records["metric"], records["report_id"] = place, ids.of_device()
+    records["key_id"] = int.from_bytes(key_id(public), "little")
+    records["sealed"] = np.frombuffer(b"".join(room), np.uint8).reshape(1, form.slots, SEALED)
+    return {
+        "key": key.hex(), "metric": parted.metrics[place].name, "texts": texts, "slots": slots,
+        "most": most, "report": binary.encode(Reports(parted.fingerprint, form, records)).hex(),
+        **_asked(seed, STRINGS, inputs, stream),
+    }  # fmt: skip
+
+
+def _published() -> dict[str, Any]:
+    """A signed list of two windows' keys, and lists that a device has to refuse after it."""
+    signer, other = (Ed25519PrivateKey.from_private_bytes(key_of(name)) for name in ("a", "b"))
+    first, second = (
+        WindowKey(window=window, fingerprint=mark.hex(), role="issuer", public=public.hex())
+        for window, mark, public in (("ü 1", PLAN, bytes(32)), ("2", bytes(16), bytes([1]) * 32))
+    )
+    changed = second.model_copy(update={"public": "02" * 32})
+    listed = signed(KeyList(keys=(first, second)), signer).decode()
+    pem = signer.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return {
+        "signer": pem.decode(),
+        "list": listed,
+        "refused": [
+            signed(KeyList(keys=(first, second)), other).decode(),
+            listed.replace("ü 1", "ü 2"),
+            signed(KeyList(keys=(changed,)), signer).decode(),
+            signed(KeyList(keys=(second, changed)), signer).decode(),
+        ],
+    }
+
+
 FILES: dict[str, Callable[[], Any]] = {
     "channels.json": channels,
     "seals.json": seals,
+    "oblivious.json": oblivious,
     **{f"reports-{name}.json": lambda name=name: reports(name) for name in PLANS},
 }
 

@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from mechanisms.wire.oblivious import Evaluator
+from mechanisms.wire.sealing import create_key, public_key
 from pipelines.errors import RequestError
 from pipelines.parties.published import (
     KeyList,
@@ -120,3 +121,26 @@ def test_a_window_has_one_key_and_forgetting_destroys_it(tmp_path: Path) -> None
         folder.make("d1", MARK, "strings")
     with pytest.raises(RequestError, match="no window d9"):
         folder.forget("d9")
+
+
+def test_a_file_of_another_key_is_said_in_one_line(tmp_path: Path) -> None:
+    folder = KeyFolder(str(tmp_path))
+    folder.make("d1", MARK, "issuer")
+    name = create_key(tmp_path).hex()
+    other, secret = (str(tmp_path / f"{name}.{half}.pem") for half in ("public", "private"))
+    private, garbage = tmp_path / "signing.private.pem", tmp_path / "garbage"
+    garbage.write_bytes(b"-----BEGIN PUBLIC KEY-----\nx\n-----END PUBLIC KEY-----")
+    for signer, line in (
+        (str(private), "holds a private key, which stays with its owner: name the .public.pem"),
+        (other, "holds no Ed25519 public key"),
+        (str(garbage), "holds no Ed25519 public key"),
+        (str(tmp_path), "cannot be read"),
+    ):
+        with pytest.raises(RequestError, match=f"--signer: {signer} {line}") as refused:
+            read_list(str(tmp_path / LIST), signer)
+        assert "\n" not in str(refused.value)
+    with pytest.raises(ValueError, match="holds a private key, which stays with the collector"):
+        public_key(Path(secret).read_bytes())
+    private.write_bytes(b"x")
+    with pytest.raises(RequestError, match="holds no Ed25519 private key: restore it from a copy"):
+        folder.make("d2", MARK, "issuer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import errno
 import hashlib
@@ -331,6 +332,36 @@ def test_a_browser_of_another_site_may_post_with_a_token(tmp_path: Path) -> None
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
+def test_a_browser_may_read_that_a_process_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(tmp_path)
+    site = {"Origin": "https://site.example"}
+    with TestClient(application(tmp_path)) as client:
+        for most, wanted in ((1, KEPT), (0, 503), (1, KEPT)):
+            monkeypatch.setattr("pipelines.serve.application.AT_ONCE", most)
+            answer = client.post("/reports", content=body(), headers=site)
+            assert answer.status_code == wanted
+            assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers.get("retry-after") is None
+
+
+def test_a_log_that_is_read_while_its_window_is_closed_is_emptied_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = opened(tmp_path)
+    posted(tmp_path, [body()])
+    monkeypatch.setattr("pipelines.serve.window._TIMEOUT", 0.05)
+    reader = sqlite3.connect(window.path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM records").fetchall()
+    with pytest.raises(sqlite3.OperationalError, match="not emptied"):
+        WindowStore(window.path).close()
+    reader.close()
+    WindowStore(window.path).close()
+    assert not [path for path in (tmp_path / FOLDER).glob("*-wal") if path.stat().st_size]
+
+
 def test_several_writers_spend_a_token_once(tmp_path: Path) -> None:
     """Four connections, as of four processes, and 50 tokens with a body of each connection."""
     path = opened(tmp_path).path
@@ -433,6 +464,43 @@ def test_a_device_fetches_once_and_may_ask_again_for_the_same(tmp_path: Path) ->
         tokens = requests[0].tokens(split(answer[:-PROOF]), answer[-PROOF:], ISSUER.public)
         assert [ISSUER.valid(token) for token in tokens] == [True, True]
     assert evaluated(tmp_path, "/tokens/tuesday", bodies[:1], **known) == [404]
+
+
+def test_devices_that_are_enrolled_meanwhile_are_known_at_once(tmp_path: Path) -> None:
+    party(tmp_path, "tokens")
+    late, listed = bytes([7] * 32).hex(), tmp_path / "devices"
+    body = b"".join(TokenRequest.drawn(2, RNG).elements)
+    known = {"Authorization": f"Bearer {late}"}
+    with TestClient(application(tmp_path)) as client:
+        answers = []
+        for more in ("", f"\n{hashlib.sha256(late.encode()).hexdigest()}\n", "\nü"):
+            listed.write_text(listed.read_text() + more, "utf-8")
+            answers.append(client.post("/tokens/monday", content=body, headers=known).status_code)
+    assert answers == [401, 200, 200]  # what cannot be read leaves the last list
+
+
+@pytest.mark.parametrize("end", ["closed", "forgotten"])
+def test_a_process_lets_go_of_keys_that_another_one_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    window = party(tmp_path, "strings")
+    monkeypatch.setattr(service, "_SWEEP", 0.01)
+
+    async def serving() -> None:
+        mine = service.Service(tmp_path).window("strings", "monday")
+        assert mine is not None
+        assert {mine.issuer.public, mine.strings.public}  # which reads the seeds
+        await asyncio.sleep(0.1)
+        assert {"issuer", "strings"} <= vars(mine).keys()
+        if end == "closed":
+            window.close()
+        else:
+            (tmp_path / "strings").unlink()
+        while not mine.closed:
+            await asyncio.sleep(0.01)
+        assert not {"issuer", "strings"} & vars(mine).keys()
+
+    asyncio.run(asyncio.wait_for(serving(), 60))
 
 
 def test_devices_fetch_as_many_as_they_are(tmp_path: Path) -> None:

@@ -90,8 +90,33 @@ def test_a_closed_window_is_not_opened_again(capsys: pytest.CaptureFixture[str])
     assert serve(*OPEN) == 0
     assert serve("--window", "monday", "--close") == 0
     assert serve("--window", "monday", "--close") == 0  # as after one that was cut short
-    assert serve(*OPEN) == 2
-    assert "was closed" in capsys.readouterr().err
+    for words in (OPEN, OPEN[:2]):  # which would serve it, too
+        capsys.readouterr()
+        assert serve(*words) == 2
+        assert "monday was closed, and is not opened again" in capsys.readouterr().err
+
+
+def test_what_closing_leaves_is_said_of_each_party(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, line in (
+        (("--keys", "keys"), "its reports have landed"),
+        (("--keys", "keys", "--devices", "devices"), "no more tokens are given"),
+    ):
+        assert serve(*OPEN, *words, plan="devices.yaml") == 0
+        assert serve("--window", "monday", "--close", *words, plan="devices.yaml") == 0
+        assert f"window monday is closed: {line}" in capsys.readouterr().out
+
+
+def test_a_second_folder_would_take_each_token_again(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (*OPEN, "--keys", "keys")
+    assert serve(*words, plan="devices.yaml") == 0
+    assert serve(*words, "--devices", "devices", plan="devices.yaml") == 0  # another party
+    assert cli.main(["serve", "devices.yaml", "--landing", "other", *words]) == 2
+    (claim,) = Path("keys").glob("*.issuer.reports")
+    assert f"is served in {Path('landing').absolute()}, and a second" in capsys.readouterr().err
+    assert not [*Path("other").rglob("*.sqlite")]
+    claim.unlink()  # as after the folder has moved
+    assert cli.main(["serve", "devices.yaml", "--landing", "other", *words]) == 0
+    assert KeyFolder("keys").forget("monday") == 3  # the seed, and what both parties noted
 
 
 def test_a_window_is_closed_when_its_seed_is_gone() -> None:

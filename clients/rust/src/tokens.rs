@@ -92,7 +92,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for so many tokens.
+    /// A request for so many tokens. An issuer answers the same elements again, and others not:
+    /// keep the key of a [`Keystream`](crate::Keystream), and draw from it, until the answer is
+    /// there. Whoever has that key knows the tokens.
     ///
     /// # Errors
     /// As of [`Blinded::drawn`].

@@ -100,12 +100,47 @@ fn an_answer_that_is_not_of_the_published_key_is_refused() {
     assert_eq!(error, "an input has at most 65535 bytes");
 }
 
+fn read(name: &str) -> serde_json::Value {
+    let path = format!("{}/../typescript/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn unhex(value: &serde_json::Value) -> Vec<u8> {
+    let pairs = value.as_str().unwrap().as_bytes().chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    pairs.map(byte).collect()
+}
+
+#[test]
+fn requests_and_what_comes_of_them_are_the_vectors() {
+    let told = read("oblivious.json");
+    let open = |case: &serde_json::Value| Keystream::of(&unhex(&case["key"]).try_into().unwrap());
+    for case in told["tokens"].as_array().unwrap() {
+        let count = case["count"].as_u64().unwrap() as usize;
+        let made = Request::drawn(count, &mut open(case)).unwrap();
+        assert_eq!(hex(&made.elements()), case["elements"].as_str().unwrap());
+        let tokens = made.tokens(&unhex(&case["answer"]), &unhex(&case["public"])).unwrap();
+        let wanted: Vec<_> = case["tokens"].as_array().unwrap().iter().map(unhex).collect();
+        assert_eq!(tokens.iter().map(|token| token.to_vec()).collect::<Vec<_>>(), wanted);
+    }
+    let key = PublicKey::of(read("seals.json")["key"].as_str().unwrap()).unwrap();
+    let secret = unhex(&told["secret"]);
+    let plan = Plan::of_json(&told["plan"].to_string()).unwrap();
+    let device = Device::new(plan, &secret, BTreeMap::new()).unwrap();
+    for case in told["strings"].as_array().unwrap() {
+        let of = |name: &str| case[name].as_u64().unwrap() as usize;
+        let texts = case["texts"].as_array().unwrap();
+        let texts: Vec<_> = texts.iter().map(|text| text.as_str().unwrap()).collect();
+        let (metric, size) = (case["metric"].as_str().unwrap(), (of("slots"), of("most")));
+        let made = device.strings_from(metric, &texts, size, &key, &mut open(case)).unwrap();
+        assert_eq!(hex(&made.elements()), case["elements"].as_str().unwrap());
+        let report = made.report(&unhex(&case["answer"]), &unhex(&case["public"])).unwrap();
+        assert_eq!(hex(&report), case["report"].as_str().unwrap());
+    }
+}
+
 #[test]
 fn equal_strings_are_equal_words_and_empty_slots_are_not() {
-    let read = |name: &str| -> serde_json::Value {
-        let path = format!("{}/../typescript/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-    };
     let plan = Plan::of_json(&read("reports-counters.json")["plan"].to_string()).unwrap();
     let key = PublicKey::of(read("seals.json")["key"].as_str().unwrap()).unwrap();
     let device = Device::new(plan, b"a secret that stays on a device.", BTreeMap::new()).unwrap();

@@ -10,6 +10,7 @@ import { type Bytes, integers, joined, type Source, SystemSource } from "./rando
 import * as reports from "./report.js";
 import { checkedRows } from "./rows.js";
 import type { PublicKey } from "./sealing.js";
+import { type StringOptions, StringRequest } from "./strings.js";
 
 export const FORMAT = 1;
 
@@ -75,6 +76,23 @@ export class Device<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> 
       records.push(await reports.sealed(mark, id, message, key));
     }
     return records.length ? joined(reports.header(mark, reports.SEALED), ...records) : null;
+  }
+
+  /**
+   * A request for the seals of a user's strings, of a metric that counts them by a threshold. The
+   * plan's JSON does not describe those. Of more strings than slots some are drawn.
+   */
+  async strings(
+    name: string,
+    texts: readonly string[],
+    options: StringOptions,
+    key: PublicKey,
+  ): Promise<StringRequest> {
+    const metric = this.plan.metrics.find((each) => each.name === name);
+    if (metric === undefined) throw new Error(`the plan has no metric ${name}`);
+    const [mark, source] = [reports.markOf(this.window, metric.place), await this.open()];
+    const id = await this.id(mark, source);
+    return StringRequest.drawn(mark, id, texts, options, key, source);
   }
 
   /** Whether this device answers the metric, where each answers one of several. */

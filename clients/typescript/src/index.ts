@@ -5,6 +5,7 @@ export { inputs, perturb } from "./channels.js";
 export { slotLevels, slotWords } from "./counters.js";
 export { Device, type DeviceOptions, FORMAT, type NameOf, type RowsOf } from "./device.js";
 export { freshCoins, toGrid } from "./encoders.js";
+export { type Role, WindowKeys } from "./keys.js";
 export { permanentCoins, permanentMessages } from "./permanent.js";
 export type * from "./plan.js";
 export {
@@ -20,8 +21,11 @@ export {
   words,
 } from "./random.js";
 export { deviceDraw, deviceId } from "./report.js";
-export { type Answer, type Backoff, post } from "./post.js";
+export { type Answer, type Backoff, exchange, post } from "./post.js";
 export { type Outcome, Reporter, type ReporterOptions } from "./reporter.js";
 export { PublicKey } from "./sealing.js";
 export { browserStore, keptSecret, type Store } from "./store.js";
+export { type StringOptions, StringRequest } from "./strings.js";
+export { encoded, TokenRequest } from "./tokens.js";
 export { declaration } from "./types.js";
+export type { TokenOptions } from "./wallet.js";

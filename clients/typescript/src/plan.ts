@@ -161,6 +161,8 @@ export interface Plan {
   version: number;
   one_report: boolean;
   noise: "fresh" | "permanent";
+  /** How many reports of a user are taken in a window, each paid for with a token. */
+  tokens: number | null;
   window: { name: string; fingerprint: string } | null;
   metrics: Metric[];
 }

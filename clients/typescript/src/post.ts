@@ -14,14 +14,33 @@ export interface Backoff {
 /** "sent": the endpoint keeps it. "refused": it never will. "waiting": it may another time. */
 export type Answer = "sent" | "refused" | "waiting";
 
+/** What goes with a body, as a token; never anything of the user. */
+export type Headers = Record<string, string>;
+
 /**
  * Sends a report, and nothing else of the user. Pauses are drawn between 0 and a bound, so that
  * devices that failed together do not come back together.
  */
-export async function post(endpoint: string, body: Bytes, how: Backoff = {}): Promise<Answer> {
+export async function post(
+  endpoint: string,
+  body: Bytes,
+  how: Backoff = {},
+  headers?: Headers,
+): Promise<Answer> {
+  const answer = await exchange(endpoint, body, how, headers);
+  return typeof answer === "string" ? answer : "sent";
+}
+
+/** The same, for what comes back. */
+export async function exchange(
+  endpoint: string,
+  body: Bytes,
+  how: Backoff = {},
+  headers?: Headers,
+): Promise<Bytes | "refused" | "waiting"> {
   const { tries = 5, first = 1000, longest = 60_000, wanted = async () => true } = how;
   for (let k = 1; ; k++) {
-    const answer = await posted(endpoint, body);
+    const answer = await posted(endpoint, body, headers);
     if (answer !== "waiting" || k >= tries) return answer;
     const bound = Math.floor(Math.min(longest, first * 2 ** (k - 1)));
     const [pause] = await integers(new SystemSource(), BigInt(bound) + 1n, 1);
@@ -30,17 +49,22 @@ export async function post(endpoint: string, body: Bytes, how: Backoff = {}): Pr
   }
 }
 
-async function posted(endpoint: string, body: Bytes): Promise<Answer> {
+async function posted(endpoint: string, body: Bytes, headers?: Headers) {
   const init: RequestInit = {
     method: "POST",
     body,
+    headers,
     credentials: "omit",
     referrerPolicy: "no-referrer",
     redirect: "error", // followed, a POST may become a GET, which is answered and carries nothing
     signal: AbortSignal.timeout(30_000),
   };
-  const status = await fetch(endpoint, init).then((answer) => answer.status, () => 0);
-  if (200 <= status && status < 300) return "sent";
-  // These are about the body, or its window, which is over (410); any other may be about the server.
-  return [400, 409, 410, 413, 422].includes(status) ? "refused" : "waiting";
+  try {
+    const answer = await fetch(endpoint, init);
+    if (answer.ok) return new Uint8Array(await answer.arrayBuffer());
+    // These are about the body, or its window, which is over (410); others may be about the server.
+    return [400, 409, 410, 413, 422].includes(answer.status) ? "refused" : "waiting";
+  } catch {
+    return "waiting";
+  }
 }

@@ -38,7 +38,7 @@ export function plain({ place }: Mark, id: Bytes, message: bigint): Bytes {
 }
 
 /** What a seal holds only with. */
-function info(what: string, mark: Mark, key: PublicKey, ...level: Bytes[]): Bytes {
+export function info(what: string, mark: Mark, key: PublicKey, ...level: Bytes[]): Bytes {
   const start = [utf8(`hushbeam ${what}`), little(VERSION, 2), little(mark.place, 2)];
   return joined(...start, ...level, key.id, mark.fingerprint);
 }
@@ -67,7 +67,12 @@ export async function slots(
     const context = info("slot", mark, key, little(level, 2));
     boxes.push(await key.seal(little(messages[slot], 8), context));
   }
-  return record(little(mark.place, 2), id, key.id, ...boxes);
+  return boxed(mark, id, key, boxes);
+}
+
+/** A report of seals. */
+export function boxed({ place }: Mark, id: Bytes, key: PublicKey, boxes: Bytes[]): Bytes {
+  return record(little(place, 2), id, key.id, ...boxes);
 }
 
 /** The id of the one user whose secret it is: by it the shuffler keeps one report of each. */

@@ -6,6 +6,7 @@ import { type Answer, type Backoff, post } from "./post.js";
 import { hex, SystemSource, unhex } from "./random.js";
 import type { PublicKey } from "./sealing.js";
 import { keptSecret, type Store } from "./store.js";
+import { type TokenOptions, Wallet } from "./wallet.js";
 
 export interface ReporterOptions {
   plan: plan.Plan;
@@ -17,6 +18,8 @@ export interface ReporterOptions {
   keepFor?: number;
   values?: DeviceOptions["values"];
   backoff?: Backoff;
+  /** Where the plan asks for tokens: whose they are. */
+  tokens?: TokenOptions;
 }
 
 /** What became of a report; "none": this device has nothing to report, or is not asked. */
@@ -38,7 +41,14 @@ const NUMBER = 16; // hexadecimal digits that tell one consent from another
  * another stands, whichever tab looks: numbers do not come again.
  */
 export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> {
-  constructor(private readonly options: ReporterOptions) {}
+  private readonly wallet: Wallet | null = null;
+
+  constructor(private readonly options: ReporterOptions) {
+    const { plan, store, tokens, backoff } = options;
+    if (!plan.tokens) return;
+    if (!tokens) throw new Error("the plan asks for tokens: say whose (`tokens: {issuer, ...}`)");
+    this.wallet = new Wallet(plan, store, tokens, backoff);
+  }
 
   async consented(): Promise<boolean> {
     return (await this.standing()) !== null;
@@ -83,9 +93,14 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
     return this.send(entry);
   }
 
-  /** Sends what waits: as a page loads, and when it is online again. How many still wait. */
+  /**
+   * Sends what waits: as a page loads, and when it is online again. How many still wait. Where the
+   * plan asks for tokens, call it now and then: they are fetched, reports or not, and spent when
+   * the moments that were drawn have come.
+   */
   async flush(): Promise<number> {
     if (!(await this.consented())) return 0;
+    await this.wallet?.tokens();
     const waiting: string[] = [];
     for (const entry of await this.entries()) {
       const kept = await this.kept(entry);
@@ -94,10 +109,13 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
         waiting.push(entry);
       }
     }
+    let left = 0;
     for (const [done, entry] of waiting.entries()) {
-      if ((await this.send(entry)) === "waiting") return waiting.length - done; // nor would others
+      if ((await this.send(entry)) !== "waiting") continue;
+      if (this.wallet === null) return waiting.length - done; // nor would others
+      left++; // each has a moment of its own
     }
-    return 0;
+    return left;
   }
 
   /** The consent that stands: its number, then its secret. */
@@ -135,9 +153,13 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
   private async send(entry: string): Promise<Outcome> {
     const kept = await this.kept(entry);
     if (typeof kept === "string") return kept;
+    const token = await this.wallet?.token(entry);
+    if (token === null) return "waiting";
+    if (token === "") return this.close(entry, "refused");
+    const headers = token === undefined ? undefined : { "Hushbeam-Token": token };
     const { endpoint, backoff } = this.options;
     const wanted = async () => typeof (await this.kept(entry)) === "object"; // in any tab
-    const answer = await post(endpoint, unhex(kept.body), { ...backoff, wanted });
+    const answer = await post(endpoint, unhex(kept.body), { ...backoff, wanted }, headers);
     return answer === "waiting" ? answer : this.close(entry, answer);
   }
 

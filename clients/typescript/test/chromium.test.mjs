@@ -13,9 +13,11 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript" };
 const PAGE = `<!doctype html><title>vectors</title><script type="module">
 import * as client from "/dist/index.js";
-import * as internals from "/dist/encoders.js";
+import * as encoders from "/dist/encoders.js";
+import * as oblivious from "/dist/oblivious.js";
 import { reporterChecks } from "/test/reporter.mjs";
 import { checks } from "/test/vectors.mjs";
+import { walletChecks } from "/test/wallet.mjs";
 const read = async (name) => (await fetch("/vectors/" + name)).json();
 const told = { passed: [], failed: [] };
 const run = async (list) => {
@@ -24,7 +26,7 @@ const run = async (list) => {
     catch (error) { told.failed.push(name + ": " + error); }
   }
 };
-await run(await checks(client, internals, read));
+await run(await checks(client, { ...encoders, ...oblivious }, read));
 const names = new WeakMap();
 const named = async (name) => {
   const store = await client.browserStore(name);
@@ -35,7 +37,12 @@ const opened = () => named(crypto.randomUUID());
 const again = (store) => named(names.get(store));
 const plans = [(await read("reports-fresh.json")).plan, (await read("reports-permanent.json")).plan];
 const { key } = await read("seals.json");
-const kept = () => run(reporterChecks(client, ...plans, key, opened, again));
+const told_of_parties = await read("oblivious.json");
+const kept = () =>
+  run([
+    ...reporterChecks(client, ...plans, key, opened, again),
+    ...walletChecks(client, told_of_parties, key, opened, again),
+  ]);
 await kept();
 const databases = (await indexedDB.databases()).length;
 indexedDB.open = () => { throw new Error("blocked"); };

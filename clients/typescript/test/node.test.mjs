@@ -6,17 +6,20 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
-import * as internals from "../dist/encoders.js";
+import * as encoders from "../dist/encoders.js";
 import * as client from "../dist/index.js";
 import { FileStore } from "../dist/node.js";
+import * as oblivious from "../dist/oblivious.js";
 import { reporterChecks } from "./reporter.mjs";
 import { tabChecks } from "./tabs.mjs";
 import { checks } from "./vectors.mjs";
+import { walletChecks } from "./wallet.mjs";
 
 async function read(name) {
   return JSON.parse(await readFile(new URL(`../vectors/${name}`, import.meta.url), "utf8"));
 }
 
+const internals = { ...encoders, ...oblivious };
 for (const [name, check] of await checks(client, internals, read)) test(name, check);
 
 const FOLDERS = new WeakMap();
@@ -33,6 +36,9 @@ const [fresh, permanent] = ["fresh", "permanent"].map(async (name) => (await rea
 const plans = [await fresh, await permanent];
 const { key } = await read("seals.json");
 for (const [name, check] of reporterChecks(client, ...plans, key, opened, again)) test(name, check);
+for (const [name, check] of walletChecks(client, await read("oblivious.json"), key, opened, again)) {
+  test(name, check);
+}
 for (const [name, check] of tabChecks(client, plans, key)) test(name, check);
 
 test("the files are their owner's alone", async () => {

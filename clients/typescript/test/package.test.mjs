@@ -36,7 +36,12 @@ test("the package holds the build, its types, README and LICENSE", async () => {
   const modules = (await readdir(join(ROOT, "src"))).map((name) => name.replace(/\.ts$/, ""));
   assert.deepEqual(
     (await readdir(join(installed, "dist"))).sort(),
-    modules.flatMap((name) => [`${name}.d.ts`, `${name}.js`]).sort(),
+    [...modules.flatMap((name) => [`${name}.d.ts`, `${name}.js`]), "oblivious.licenses.txt"].sort(),
+  );
+  const bundled = await readFile(join(installed, "dist", "oblivious.licenses.txt"), "utf8");
+  assert.deepEqual(
+    ["Cloudflare", "Paul Miller"].map((name) => bundled.match(new RegExp(`Copyright.* ${name}`, "g")).length),
+    [2, 2],
   );
   const licence = (path) => readFile(path, "utf8");
   assert.equal(await licence(join(installed, "LICENSE")), await licence(join(ROOT, "../../LICENSE")));

@@ -319,19 +319,20 @@ export function reporterChecks(client, plan, permanent, key, opened, again) {
   return Object.entries(checks).map(([name, check]) => [`reporter: ${name}`, check]);
 }
 
-async function texts(store) {
+export async function texts(store) {
   const kept = {};
   for (const name of await store.names()) kept[name] = await store.read(name);
   return kept;
 }
 
-/** What is posted while the endpoint answers so, the last again and again; 0 is no answer. */
-async function answered(statuses, work) {
+/** What is posted while the endpoint answers so, the last again and again; 0 is no answer, bytes are 200. */
+export async function answered(statuses, work) {
   const [real, asked] = [globalThis.fetch, []];
   globalThis.fetch = async (endpoint, init) => {
     asked.push({ endpoint, init, body: new Uint8Array(init.body) });
     const status = statuses[Math.min(asked.length, statuses.length) - 1];
     if (typeof status === "function") await status();
+    if (status instanceof Uint8Array) return new Response(status, { status: 200 });
     if (!Number(status)) throw new TypeError("no network");
     return new Response(null, { status });
   };
@@ -358,7 +359,7 @@ async function drawing(work) {
   return times;
 }
 
-function same(made, wanted) {
+export function same(made, wanted) {
   const [left, right] = [made, wanted].map((each) => JSON.stringify(each));
   if (left !== right) throw new Error(`${left} is not ${right}`);
 }

@@ -98,6 +98,8 @@ export async function checks(client, internals, read) {
     ]);
   }
   list.push(...(await seals(client, await read("seals.json"))));
+  const { Blinded } = internals;
+  list.push(...oblivious(client, Blinded, await read("oblivious.json"), await read("seals.json")));
   for (const name of ["fresh", "permanent", "counters"]) {
     list.push(...reports(client, internals, name, await read(`reports-${name}.json`)));
   }
@@ -152,6 +154,104 @@ async function seals(client, { key, key_id, boxes }) {
       if (hex(again[0]) === hex(again[1])) throw new Error("two seals are alike");
     },
   ]);
+}
+
+/** Tokens, and strings under a key that another party has. */
+function oblivious(client, blinded, told, { key: pem }) {
+  const { hex, unhex } = client;
+  const other = hex(unhex(told.functions[0].public));
+  const held = async (name, made, answer, public_) => {
+    await made(unhex(answer), unhex(public_));
+    const alter = (at) => {
+      const bytes = unhex(answer);
+      bytes[at] ^= 1;
+      return bytes;
+    };
+    const identity = new Uint8Array(32);
+    const bad = [
+      [unhex(answer), unhex(other)], [unhex(answer), identity], [unhex(answer), identity.slice(1)],
+      [alter(1), unhex(public_)], [alter(answer.length / 2 - 1), unhex(public_)],
+      [unhex(answer.slice(0, -2)), unhex(public_)], [unhex(answer.slice(0, 126)), unhex(public_)],
+      [unhex("00".repeat(answer.length / 2)), identity],
+    ];
+    for (const each of bad) {
+      const said = await refused(name, () => made(...each));
+      if (!said.startsWith("the answer is not of the published key")) throw new Error(said);
+    }
+  };
+  const list = told.functions.map(({ key, inputs, outputs, public: public_, elements, answer }) => [
+    "RFC 9497's vectors",
+    async () => {
+      const made = await blinded.drawn(inputs.map(unhex), await open(client, key));
+      same("elements", hex(made.elements()), elements);
+      same("outputs", (await made.outputs(unhex(answer), unhex(public_))).map(hex), outputs);
+      await refused("no input", () => blinded.drawn([], new client.SystemSource()));
+      const long = [new Uint8Array(2 ** 16)];
+      await refused("a long input", () => blinded.drawn(long, new client.SystemSource()));
+    },
+  ]);
+  for (const { key, count, elements, answer, public: public_, tokens } of told.tokens) {
+    list.push([
+      `${count} tokens`,
+      async () => {
+        const made = await client.TokenRequest.drawn(count, await open(client, key));
+        same("elements", hex(made.elements()), elements);
+        same("tokens", (await made.tokens(unhex(answer), unhex(public_))).map(hex), tokens);
+        const again = await client.TokenRequest.drawn(count, await open(client, key));
+        same("again", (await again.tokens(unhex(answer), unhex(public_))).map(hex), tokens);
+        await held("tokens", (...each) => made.tokens(...each), answer, public_);
+        const fresh = await client.TokenRequest.drawn(count);
+        if (hex(fresh.elements()) === elements) throw new Error("two requests are alike");
+      },
+    ]);
+  }
+  for (const { key, metric, texts, slots, most, elements, answer, public: public_, report } of told.strings) {
+    list.push([
+      `strings: ${JSON.stringify(texts)}`,
+      async () => {
+        const device = new client.Device(told.plan, {
+          secret: unhex(told.secret),
+          open: () => open(client, key),
+        });
+        const public_key = await client.PublicKey.of(pem);
+        const made = await device.strings(metric, texts, { slots, most }, public_key);
+        same("elements", hex(made.elements()), elements);
+        same("report", hex(await made.report(unhex(answer), unhex(public_))), report);
+        await held("strings", (...each) => made.report(...each), answer, public_);
+        for (const bad of [{ slots: 0, most: 9 }, { slots: 1169, most: 9 }, { slots: 1, most: 0.5 }]) {
+          await refused("size", () => device.strings(metric, texts, bad, public_key));
+        }
+        await refused("metric", () => device.strings("none", texts, { slots, most }, public_key));
+      },
+    ]);
+  }
+  list.push([
+    "the signed list of keys",
+    async () => {
+      const texts = new Map();
+      const store = {
+        read: async (name) => texts.get(name) ?? null,
+        write: async (name, text) => void texts.set(name, text),
+      };
+      const { signer, list: published, refused: others } = told.keys;
+      const keys = await client.WindowKeys.of(published, signer, store);
+      const { keys: named } = JSON.parse(published);
+      for (const { fingerprint, role, public: public_ } of named) {
+        same("key", hex(keys.key({ window: { name: "", fingerprint } }, role)), public_);
+      }
+      const window = { name: "", fingerprint: "ab".repeat(16) };
+      await refused("no such window", () => keys.key({ window }, "issuer"));
+      await refused("no window", () => keys.key({ window: null }, "issuer"));
+      const kept = JSON.stringify([...texts]);
+      for (const text of [...others, "", "{}", "null", published.replace("1", "7")]) {
+        await refused("a list", () => client.WindowKeys.of(text, signer, store));
+      }
+      await refused("a signer", () => client.WindowKeys.of(published, pem, store));
+      same("what was seen", JSON.stringify([...texts]), kept);
+      await client.WindowKeys.of(published, signer, store);
+    },
+  ]);
+  return list;
 }
 
 function reports(client, internals, plan, { plan: told, secret, cases }) {
