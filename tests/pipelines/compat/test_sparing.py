@@ -33,7 +33,37 @@ import apache_beam, apache_beam.runners.portability.fn_api_runner
 {_LISTS} []
 with apache_beam.Pipeline("FnApiRunner") as pipeline:
     pipeline | apache_beam.Create([1, 2]) | apache_beam.Map(print)
-assert "IPython" not in sys.modules
+assert not loaded("IPython", "absl", "bson", "beartype", "yaml.reader")
+""")
+
+
+def test_beams_questions_about_types_are_answered_by_beartype() -> None:
+    run("""
+from apache_beam.typehints.typehints import is_consistent_with
+assert not loaded("beartype", "beartype.door", "beartype.roar")
+assert is_consistent_with(bool, int) and not is_consistent_with(str, int)
+import beartype, beartype.door
+assert is_consistent_with.__globals__["is_subhint"](list[bool], list[int])
+assert beartype.door.is_subhint(list[bool], list[int])
+assert not is_consistent_with.__globals__["is_subhint"](3, 4)  # neither is a hint
+""")
+
+
+def test_a_beartype_in_use_stays() -> None:
+    run("""
+from beartype.door import is_subhint
+from apache_beam.typehints.typehints import is_consistent_with
+assert is_consistent_with.__globals__["is_subhint"] is is_subhint
+assert sys.modules["beartype.door"].is_subhint is is_subhint
+""")
+
+
+def test_arrows_functions_are_what_they_are_but_for_some_docstrings() -> None:
+    run("""
+import pyarrow.compute as pc, yaml
+assert pc.round([1.26], ndigits=1).to_pylist() == [1.3]
+assert list(pc.round.__arrow_compute_function__.values())[0] == "round"
+assert yaml.safe_load("a: 1") == {"a": 1} and yaml.YAMLError
 """)
 
 
@@ -140,4 +170,13 @@ assert loaded("scipy._lib._docscrape") and not scipy.special.ndtr.__doc__
 assert abs(scipy.special.ndtr(0.0) - 0.5) < 1e-15
 assert abs(scipy.stats.norm.cdf(0.0) - 0.5) < 1e-15
 assert scipy.stats.ttest_ind([1.0, 2, 3], [1.0, 2, 4]).pvalue < 1
+""")
+
+
+def test_a_class_that_others_inherit_from_makes_no_validator() -> None:
+    run("""
+from pipelines.metrics.counting.options import CountOptions
+from pipelines.metrics.options import ReleaseOptions
+CountOptions(input=("log.parquet",), output="release", epsilon=1)
+assert not ReleaseOptions.__pydantic_complete__ and CountOptions.__pydantic_complete__
 """)
