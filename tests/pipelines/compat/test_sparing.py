@@ -180,3 +180,14 @@ from pipelines.metrics.options import ReleaseOptions
 CountOptions(input=("log.parquet",), output="release", epsilon=1)
 assert not ReleaseOptions.__pydantic_complete__ and CountOptions.__pydantic_complete__
 """)
+
+
+def test_a_command_on_a_ledger_leaves_what_releases_ask() -> None:
+    run("""
+from pipelines.cli.cli import parser_of
+import pipelines.ledger.account
+parser_of(["ledger", "show"])
+assert not loaded("pipelines.metrics.options", "mechanisms.specification", "transforms.rows")
+parser_of(["count", "--input", "x"])
+assert loaded("pipelines.metrics.options")
+""")
