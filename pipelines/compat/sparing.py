@@ -17,7 +17,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from mechanisms import plug_ins
 from mechanisms.compat.switch import on
@@ -181,13 +181,20 @@ def _import_storage() -> None:
 
 
 def _is_subhint(hint: object, superhint: object) -> bool:
-    """Beartype's answer: its 300 modules are imported with the first question that Beam has."""
+    """Beartype's answer: its 300 modules are imported with the first question that needs them."""
+    if _is_plain(hint) and _is_plain(superhint):  # as of blocks and bytes
+        return issubclass(hint, superhint)
     from beartype import door, roar
 
     try:
         return door.is_subhint(hint, superhint)
     except roar.BeartypeDoorException:  # as Beam answers
         return False
+
+
+def _is_plain(hint: object) -> TypeGuard[type]:
+    """Whether a hint is a class, and no generic one."""
+    return type(hint) is type and getattr(hint, "__orig_bases__", (NamedTuple,)) == (NamedTuple,)
 
 
 # Modules that Beam takes names of, and mostly uses none: what they are while it is imported.

@@ -40,12 +40,20 @@ assert not loaded("IPython", "absl", "bson", "beartype", "yaml.reader")
 def test_beams_questions_about_types_are_answered_by_beartype() -> None:
     run("""
 from apache_beam.typehints.typehints import is_consistent_with
+from transforms.elements.pieces import Piece
+from transforms.encoders.block import CellBlock, RowBlock
+kinds = [bool, int, float, str, bytes, object, tuple, list, type(None), Piece, CellBlock, RowBlock]
+ours = is_consistent_with.__globals__["is_subhint"]
+plain = [[ours(one, other) for one in kinds] for other in kinds]
+assert is_consistent_with(bool, int) and not is_consistent_with(Piece, CellBlock)
 assert not loaded("beartype", "beartype.door", "beartype.roar")
-assert is_consistent_with(bool, int) and not is_consistent_with(str, int)
-import beartype, beartype.door
-assert is_consistent_with.__globals__["is_subhint"](list[bool], list[int])
-assert beartype.door.is_subhint(list[bool], list[int])
-assert not is_consistent_with.__globals__["is_subhint"](3, 4)  # neither is a hint
+import beartype.door, beartype.roar, collections.abc
+hints = [*kinds, list[int], list[bool], collections.abc.Sized, type("Ints", (list,), {})]
+assert plain == [[beartype.door.is_subhint(one, other) for one in kinds] for other in kinds]
+for one in hints:
+    assert [ours(one, other) for other in hints] == \
+        [beartype.door.is_subhint(one, other) for other in hints]
+assert not ours(3, 4)  # neither is a hint
 """)
 
 
