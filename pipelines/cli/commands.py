@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from mechanisms.plug_ins import entry_points
-from pipelines.command import metric as metric_command
 from pipelines.errors import RequestError
 from pipelines.metrics import registry
 
@@ -120,7 +119,10 @@ def add_commands(commands: Any, word: str | None) -> None:
     if word in _OTHERS:
         import_module(_OTHERS[word].module).add_to(commands)
     elif word is not None and registry.known(word):
-        metric_command.add_to(commands, word)
+        # What all releases ask takes a tenth of what `ledger show` does to import.
+        from pipelines.command import metric
+
+        metric.add_to(commands, word)
     elif word in _others():
         import_module(_others()[word].module).add_to(commands)
     else:

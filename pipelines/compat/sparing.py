@@ -11,24 +11,28 @@ import contextlib
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from mechanisms import plug_ins
 from mechanisms.compat.switch import on
 
 # Absent while Beam is imported: packages, and the part of Beam that needs Google's.
-_OPTIONAL = ("pandas", "pymongo", "torch", "google.cloud.", "apitools", "apache_beam.io.gcp")
+_OPTIONAL = (
+    "absl", "bson", "pandas", "pymongo", "torch", "google.cloud.", "apitools", "apache_beam.io.gcp",
+)  # fmt: skip
 
-# Executed when something of them is asked for: what scipy copies of numpy's names, and what Beam
-# and gRPC have for other jobs. None whose parts somebody imports before itself.
+# Executed when something of them is asked for: what scipy copies of numpy's names, and what Beam,
+# gRPC and readers of docstrings have for other jobs. None whose parts somebody imports before
+# itself.
 _LATER = {
     "dateutil.parser", "grpc.aio", "httplib2", "numpy.char", "numpy.ctypeslib", "numpy.f2py",
-    "numpy.rec", "numpy.testing",
+    "numpy.rec", "numpy.testing", "pydoc", "yaml",
 }  # fmt: skip
 
 # Beam asks IPython, half a second to import, whether a pipeline runs in a notebook.
@@ -98,7 +102,8 @@ class _SparingFinder(MetaPathFinder):
         def exec_module(module: ModuleType) -> None:
             self._executed += 1
             try:
-                execute(module)
+                with _stand_ins(_STAND_INS.get(name, {})):
+                    execute(module)
                 finish()
             finally:
                 self._executed -= 1
@@ -175,6 +180,46 @@ def _import_storage() -> None:
         import_module("apache_beam.io.gcp.gcsfilesystem")
 
 
+def _is_subhint(hint: object, superhint: object) -> bool:
+    """Beartype's answer: its 300 modules are imported with the first question that needs them."""
+    if _is_plain(hint) and _is_plain(superhint):  # as of blocks and bytes
+        return issubclass(hint, superhint)
+    from beartype import door, roar
+
+    try:
+        return door.is_subhint(hint, superhint)
+    except roar.BeartypeDoorException:  # as Beam answers
+        return False
+
+
+def _is_plain(hint: object) -> TypeGuard[type]:
+    """Whether a hint is a class, and no generic one."""
+    return type(hint) is type and getattr(hint, "__orig_bases__", (NamedTuple,)) == (NamedTuple,)
+
+
+# Modules that Beam takes names of, and mostly uses none: what they are while it is imported.
+_STAND_INS: dict[str, dict[str, dict[str, object]]] = {
+    "apache_beam": {
+        "beartype.door": {"is_subhint": _is_subhint},
+        "beartype.roar": {"BeartypeDoorException": ()},  # none reaches Beam
+    }
+}
+
+
+@contextlib.contextmanager
+def _stand_ins(names: Mapping[str, Mapping[str, object]]) -> Iterator[None]:
+    """Have modules of these names meanwhile; what is in use stays."""
+    added = [name for name in names if name not in sys.modules]
+    for name in added:
+        sys.modules[name] = ModuleType(name)
+        vars(sys.modules[name]).update(names[name])
+    try:
+        yield
+    finally:
+        for name in added:
+            del sys.modules[name]
+
+
 class _EmptyDocstring(defaultdict[str, list[Any]]):
     """A docstring with nothing in it."""
 
@@ -185,13 +230,19 @@ class _EmptyDocstring(defaultdict[str, list[Any]]):
         return "\n"
 
 
-def _finish_docstrings() -> None:
-    """Have scipy not parse and write anew the docstrings of its functions, which nobody reads."""
-    setattr(sys.modules["scipy._lib._docscrape"], "FunctionDoc", _EmptyDocstring)  # noqa: B010
+def _finish_docstrings(module: str, name: str) -> None:
+    """Have nobody parse and write anew docstrings of functions, which nobody reads."""
+    setattr(sys.modules[module], name, _EmptyDocstring)
 
 
-_FINISH = {
+_FINISH: dict[str, Callable[[], None]] = {
     "apache_beam": _finish_beam,
     "pyarrow": _finish_arrow,
-    "scipy._lib._docscrape": _finish_docstrings,
+    **{
+        module: partial(_finish_docstrings, module, name)
+        for module, name in (
+            ("pyarrow.vendored.docscrape", "NumpyDocString"),
+            ("scipy._lib._docscrape", "FunctionDoc"),
+        )
+    },
 }

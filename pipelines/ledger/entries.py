@@ -25,7 +25,7 @@ _POINTS = 64  # of a stored profile
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Budget(_Record):

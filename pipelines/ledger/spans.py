@@ -42,7 +42,7 @@ class Span(BaseModel):
     '2026-11-20T14:00:00+00:00'
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     start: AwareDatetime
     until: AwareDatetime

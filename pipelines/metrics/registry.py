@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from mechanisms.nearest import meant
 from mechanisms.plug_ins import entry_points
 from pipelines.errors import RequestError
-from pipelines.metrics.options import ReleaseOptions
 
 if TYPE_CHECKING:
     from pipelines.metrics.metric import Metric
+    from pipelines.metrics.options import ReleaseOptions
 
 GROUP = "hushbeam.metrics"
 HORIZON = "horizon"

@@ -21,12 +21,14 @@ class Published:
         statement: its own.
         written: the same, as it stands there.
         whole: the statement of the release that it belongs to; its own where it stands alone.
+        whole_written: the same, as it stands there.
     """
 
     folder: str
     statement: dict[str, Any]
     written: bytes
     whole: dict[str, Any]
+    whole_written: bytes
 
     @property
     def figures(self) -> dict[str, str]:
@@ -82,7 +84,7 @@ def folders_in(pattern: str) -> list[str]:
 def _of(folder: str) -> Iterator[Published]:
     statement, written = statements.read_statement(folder)
     if statement["release"] != "plan":
-        yield Published(folder, statement, written, statement)
+        yield Published(folder, statement, written, statement, written)
         return
     for name in statement["metrics"]:
         inner = statements.require_own_folder(folder, name)
@@ -92,7 +94,7 @@ def _of(folder: str) -> Iterator[Published]:
                 f"{inner}/{release.STATEMENT} is of another release than {folder}; copy the "
                 "release whole"
             )
-        yield Published(inner, own, text, statement)
+        yield Published(inner, own, text, statement, written)
 
 
 def _order(one: Published) -> tuple[str, str, str, str]:

@@ -101,6 +101,7 @@ class Site:
         accounts: of the budgets.
         alarms: page -> those of its metric.
         wholes: collection -> the statements of its releases, the oldest first.
+        written: release -> its statement, as it stands there.
         verification: as of `build`.
     """
 
@@ -120,6 +121,7 @@ class Site:
         for one in published:
             collection = one.statement.get("collection") or ""
             self.wholes.setdefault(collection, {})[one.whole["release_id"]] = one.whole
+        self.written = {one.whole["release_id"]: one.whole_written for one in published}
 
     def index(self) -> dict[str, Any]:
         """What the first page shows."""
@@ -288,11 +290,11 @@ def _write(site: Site, folder: Path) -> int:
         for one in history.releases:
             place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
             _copies(one, place, named)
-    for wholes in site.wholes.values():
-        for id, whole in wholes.items():
-            place = folder / "releases" / id
-            place.mkdir(parents=True, exist_ok=True)
-            (place / release.STATEMENT).write_bytes(release.written(whole))
+    # The bytes that stand in the release are those that its signature is about.
+    for id, written in site.written.items():
+        place = folder / "releases" / id
+        place.mkdir(parents=True, exist_ok=True)
+        (place / release.STATEMENT).write_bytes(written)
     if site.verification is not None:
         (folder / VERIFICATION).write_bytes(site.verification)
     return 1 + len(site.histories) + (site.verification is not None)

@@ -37,6 +37,9 @@ _BEAT = 60.0  # seconds between two lines where no terminal is
 class Screen(Console):
     """A console that does not mind when its reader has seen enough, as in `hushbeam ... | head`."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)  # a value may be called :boom:
+
     def on_broken_pipe(self) -> None:
         """Say no more; the exit code is that of the job."""
         self.quiet = True

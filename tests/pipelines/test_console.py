@@ -115,3 +115,9 @@ def test_the_table_of_the_largest_fits_a_terminal() -> None:
     assert "unbiased, %" not in text.getvalue()  # the very same numbers once more
     assert "100 to 100" in text.getvalue()
     assert max(map(len, text.getvalue().splitlines())) <= 79
+
+
+def test_what_looks_like_an_emoji_is_shown_as_it_is() -> None:
+    text = io.StringIO()
+    console.Screen(file=text).print("a metric called :boom:")
+    assert text.getvalue() == "a metric called :boom:\n"

@@ -7,6 +7,7 @@ import codecs
 import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -173,14 +174,15 @@ def opener(path: str, codec: str | None, encoding: str = "") -> Opener:
         encoding: of a text, which is read as UTF-8; empty if it is UTF-8 or no text.
     """
 
-    @contextmanager
-    def open_file() -> Iterator[Any]:
-        # Beam would undo a compression by the name, and words of its own codecs quote bytes.
-        with FileSystems.read(path) as stream:
-            plain = stream if codec is None else _Unpacked(stream, codec)
-            yield io.BufferedReader(Recoded(plain, encoding)) if encoding else plain
+    return partial(_opened, path, codec, encoding)
 
-    return open_file
+
+@contextmanager
+def _opened(path: str, codec: str | None, encoding: str) -> Iterator[Any]:
+    # Beam would undo a compression by the name, and words of its own codecs quote bytes.
+    with FileSystems.read(path) as stream:
+        plain = stream if codec is None else _Unpacked(stream, codec)
+        yield io.BufferedReader(Recoded(plain, encoding)) if encoding else plain
 
 
 class _Unpacked:

@@ -33,7 +33,45 @@ import apache_beam, apache_beam.runners.portability.fn_api_runner
 {_LISTS} []
 with apache_beam.Pipeline("FnApiRunner") as pipeline:
     pipeline | apache_beam.Create([1, 2]) | apache_beam.Map(print)
-assert "IPython" not in sys.modules
+assert not loaded("IPython", "absl", "bson", "beartype", "yaml.reader")
+""")
+
+
+def test_beams_questions_about_types_are_answered_by_beartype() -> None:
+    run("""
+from apache_beam.typehints.typehints import is_consistent_with
+from transforms.elements.pieces import Piece
+from transforms.encoders.block import CellBlock, RowBlock
+kinds = [bool, int, float, str, bytes, object, tuple, list, type(None), Piece, CellBlock, RowBlock]
+ours = is_consistent_with.__globals__["is_subhint"]
+plain = [[ours(one, other) for one in kinds] for other in kinds]
+assert is_consistent_with(bool, int) and not is_consistent_with(Piece, CellBlock)
+assert not loaded("beartype", "beartype.door", "beartype.roar")
+import beartype.door, beartype.roar, collections.abc
+hints = [*kinds, list[int], list[bool], collections.abc.Sized, type("Ints", (list,), {})]
+assert plain == [[beartype.door.is_subhint(one, other) for one in kinds] for other in kinds]
+for one in hints:
+    assert [ours(one, other) for other in hints] == \
+        [beartype.door.is_subhint(one, other) for other in hints]
+assert not ours(3, 4)  # neither is a hint
+""")
+
+
+def test_a_beartype_in_use_stays() -> None:
+    run("""
+from beartype.door import is_subhint
+from apache_beam.typehints.typehints import is_consistent_with
+assert is_consistent_with.__globals__["is_subhint"] is is_subhint
+assert sys.modules["beartype.door"].is_subhint is is_subhint
+""")
+
+
+def test_arrows_functions_are_what_they_are_but_for_some_docstrings() -> None:
+    run("""
+import pyarrow.compute as pc, yaml
+assert pc.round([1.26], ndigits=1).to_pylist() == [1.3]
+assert list(pc.round.__arrow_compute_function__.values())[0] == "round"
+assert yaml.safe_load("a: 1") == {"a": 1} and yaml.YAMLError
 """)
 
 
@@ -140,4 +178,24 @@ assert loaded("scipy._lib._docscrape") and not scipy.special.ndtr.__doc__
 assert abs(scipy.special.ndtr(0.0) - 0.5) < 1e-15
 assert abs(scipy.stats.norm.cdf(0.0) - 0.5) < 1e-15
 assert scipy.stats.ttest_ind([1.0, 2, 3], [1.0, 2, 4]).pvalue < 1
+""")
+
+
+def test_a_class_that_others_inherit_from_makes_no_validator() -> None:
+    run("""
+from pipelines.metrics.counting.options import CountOptions
+from pipelines.metrics.options import ReleaseOptions
+CountOptions(input=("log.parquet",), output="release", epsilon=1)
+assert not ReleaseOptions.__pydantic_complete__ and CountOptions.__pydantic_complete__
+""")
+
+
+def test_a_command_on_a_ledger_leaves_what_releases_ask() -> None:
+    run("""
+from pipelines.cli.cli import parser_of
+import pipelines.ledger.account
+parser_of(["ledger", "show"])
+assert not loaded("pipelines.metrics.options", "mechanisms.specification", "transforms.rows")
+parser_of(["count", "--input", "x"])
+assert loaded("pipelines.metrics.options")
 """)

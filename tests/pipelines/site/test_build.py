@@ -144,6 +144,14 @@ def test_statements_and_pages_are_one_click_away(releases: Path) -> None:
         assert "<iframe sandbox " in page
 
 
+def test_a_statement_is_copied_and_not_written_anew(releases: Path) -> None:
+    for path in Path("releases").glob("*/statement.json"):
+        path.write_bytes(path.read_bytes() + b"\n")  # as some editor leaves it
+    assert made() == 0
+    said = {path.read_bytes() for path in Path("releases").glob("*/statement.json")}
+    assert {path.read_bytes() for path in Path("public").glob("releases/*/statement.json")} == said
+
+
 def test_no_path_host_or_hostile_markup_stands_on_any_page(releases: Path) -> None:
     assert made() == 0
     for path in Path("public").rglob("*"):
