@@ -98,10 +98,11 @@ class Pairs(NamedTuple):
 
     def placed(self, k: int) -> Contributions:
         """The same with k places for each user, which has no more groups."""
-        shape, where = (self.cut.size, k), (self.users, self.places)
+        shape, where = (self.cut.size, k), self.users * k + self.places
         groups, rows = np.full(shape, -1), np.zeros(shape, np.int64)
         amounts = np.zeros(shape, self.amounts.dtype)
-        groups[where], amounts[where], rows[where] = self.groups, self.amounts, self.rows
+        for column, own in ((groups, self.groups), (amounts, self.amounts), (rows, self.rows)):
+            column.ravel()[where] = own
         return Contributions(groups, amounts, rows, self.cut)
 
 
@@ -129,34 +130,35 @@ def pairs(
     # Words of 32 bits, where they suffice, are sorted and divided at half the price.
     word = np.min_scalar_type(n * size)
     keys = np.asarray(users).astype(word) * word.type(size) + kinds.astype(word)
-    if numbers is None:
-        ordered = np.sort(keys)
-    else:
-        order = _order(keys, n * size)
-        ordered = keys.take(order)
-    new = np.ones(keys.size, np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    if (keys[1:] < keys[:-1]).any():  # not yet by users and groups
+        if numbers is None:
+            keys = np.sort(keys)
+        else:
+            order = stable_order(keys, n * size)
+            keys, numbers = keys.take(order), numbers.take(order)
+    new = begins(keys)
     first = np.flatnonzero(new)
-    keys, rows = ordered.take(first), np.diff(first, append=ordered.size)
+    rows = np.diff(first, append=keys.size)
     sums: NDArray[Any] = rows
     if numbers is not None:
         # One after the other, as they came: a sum of doubles hangs on that.
-        sums = np.bincount(np.cumsum(new) - 1, numbers.take(order), keys.size)
-    owner = (keys // word.type(size)).astype(np.int64)
-    have = np.bincount(owner, minlength=n)
-    kept, chosen = np.minimum(have, k), _chosen(have, k, rng)
-    place = np.arange(chosen.size) - np.repeat(np.cumsum(kept) - kept, kept)
-    keys, sums, rows = keys.take(chosen), sums.take(chosen), rows.take(chosen)
-    return Pairs(
-        owner.take(chosen), place, (keys % word.type(size)).astype(np.int64), sums, rows, have > k
-    )
+        sums, again = numbers.take(first), np.flatnonzero(~new)
+        np.add.at(sums, again - np.arange(1, again.size + 1), numbers.take(again))
+    keys = keys.take(first)
+    have = np.bincount((keys // word.type(size)).astype(np.int64), minlength=n)
+    owner, place, chosen = _chosen(have, k, rng)
+    kinds = (keys.take(chosen) % word.type(size)).astype(np.int64)
+    return Pairs(owner, place, kinds, sums.take(chosen), rows.take(chosen), have > k)
 
 
-def _chosen(have: Slots, k: int, rng: RandomSource) -> Slots:
+def _chosen(have: Slots, k: int, rng: RandomSource) -> tuple[Slots, Slots, Slots]:
     """Which pairs stay, of users who have so many one after the other: k of each at the most.
 
     The first k steps of a shuffle of Fisher and Yates for all users at once, so that nothing is
     drawn for what does not stay: to sort by random keys took three times as long.
+
+    Returns:
+        Whose each of them is, which of its user's it is, and where it stands.
     """
     starts, kept = np.cumsum(have) - have, np.minimum(have, k)
     stay = np.arange(int(have.sum()))
@@ -166,11 +168,21 @@ def _chosen(have: Slots, k: int, rng: RandomSource) -> Slots:
         one = first + step
         other = one + rng.below(left - np.uint64(step)).astype(np.int64)
         stay[one], stay[other] = stay.take(other), stay.take(one)
-    within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
-    return np.asarray(stay.take(np.repeat(starts, kept) + within))
+    owner = np.repeat(np.arange(have.size), kept)
+    within = np.arange(owner.size) - (np.cumsum(kept) - kept).take(owner)
+    return owner, within, stay.take(starts.take(owner) + within)
 
 
-def _order(keys: Slots, end: int) -> NDArray[np.intp]:
+def begins(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """(n,) where a row differs from the one before it, in any of some columns; the first does."""
+    new = np.ones(columns[0].size, np.bool_)
+    np.not_equal(columns[0][1:], columns[0][:-1], out=new[1:])
+    for column in columns[1:]:
+        new[1:] |= column[1:] != column[:-1]
+    return new
+
+
+def stable_order(keys: NDArray[Any], end: int) -> NDArray[np.intp]:
     """`np.argsort(keys, kind="stable")` of numbers 0 .. end - 1, at a fifth of its time.
 
     Where keys and places fit into a word, words are sorted, with vector instructions.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, Literal
 
@@ -337,12 +337,17 @@ class JobTotals(InLevels):
             ValueError: a sum's law is too long to tabulate.
         """
         del taken
-        law = self.laws[0]
-        return law if columns == 1 else weighted_sum([(law.first, law.pmf, 1)] * columns)
+        return _together(self.laws[0], columns)
 
     def level_law(self, place: int) -> Law:
         """The exact law of the error of one counter of a level."""
         return self._laws[place]
+
+
+@lru_cache(maxsize=16)  # of whatever columns are taken away it is the same
+def _together(law: Law, columns: int) -> Law | IntegerNoise:
+    """The law of so many independent noises."""
+    return law if columns == 1 else weighted_sum([(law.first, law.pmf, 1)] * columns)
 
 
 def _moved(rows: Sequence[_Row], beside: int, times: int, neighbours: Neighbours) -> list[Moves]:

@@ -111,8 +111,10 @@ def _added(law: Floats, pmf: Floats, weight: int, width: int) -> Floats:
 def _convolved(law: Floats, terms: Mapping[tuple[int, bytes], int], length: int) -> Floats:
     """A law and more terms, each as often as it comes, by their spectra."""
     size = int(scipy.fft.next_fast_len(length, real=True))
-    spectrum = scipy.fft.rfft(law, size)
+    # That of no terms is 1 everywhere; to make it took a third of the time of two noises of a job.
+    spectrum = scipy.fft.rfft(law, size) if law.size > 1 else law
     for (weight, data), times in terms.items():
         pmf = np.frombuffer(data)
-        spectrum *= scipy.fft.rfft(np.bincount(weight * np.arange(pmf.size), pmf, size)) ** times
+        apart = pmf if weight == 1 else np.bincount(weight * np.arange(pmf.size), pmf)
+        spectrum = spectrum * scipy.fft.rfft(apart, size) ** times
     return np.maximum(scipy.fft.irfft(spectrum, size)[:length], 0.0)

@@ -98,15 +98,38 @@ def test_users_whose_digests_are_all_but_alike_are_told_apart(low, shift):
 
 @given(
     st.lists(st.integers(0, 40), max_size=60), st.sampled_from([0, 3, 16, 31, 48, 58]),
-    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 1000, 2**32 - 1]),
 )  # fmt: skip
-def test_users_are_numbered_in_the_order_of_their_digests(low, shift, above):
-    """Some of them differ in bits at both ends, which two passes do not see at once."""
+def test_rows_come_by_user_and_by_what_stands_beside(low, shift, above, most):
+    """Some of them differ in bits at both ends, which a word does not hold at once."""
     users = (np.array(low, np.uint64) << np.uint64(shift)) ^ np.uint64(above)
     users = np.concatenate([users, users[:7] ^ np.uint64(1 << 63), users[:3] ^ np.uint64(1)])
-    names, places = one_per_user.numbered(users)
-    expected = np.unique(users, return_inverse=True)
-    assert (names.tolist(), places.tolist()) == tuple(part.tolist() for part in expected)
+    beside = np.random.default_rng(users.size).integers(0, most, users.size, np.uint32, True)
+    names, numbers, order = one_per_user.by_user(users, beside)
+    assert order.tolist() == np.lexsort((beside, users)).tolist()
+    expected, places = np.unique(users, return_inverse=True)
+    assert names.tolist() == expected.tolist()
+    assert numbers.tolist() == np.sort(places).tolist()
+
+
+@pytest.mark.parametrize("low", [0, 1])
+def test_users_whose_digests_differ_in_their_last_bits_stay_apart(low):
+    """What stands beside takes these bits' place, so rows of two users lie among each other."""
+    users = np.tile(np.array([0, 1 << 63, low], np.uint64), 20_000)
+    beside = np.arange(users.size) % 1001
+    names, numbers, order = one_per_user.by_user(users, beside)
+    assert order.tolist() == np.lexsort((beside, users)).tolist()
+    assert names.tolist() == [0, *[1] * low, 1 << 63]
+    assert (names[numbers] == users[order]).all()
+
+
+def test_different_cells_of_one_mark_that_come_in_turns_are_different():
+    """A user's cells whose words come to the same when they are put together bit by bit."""
+    cells = np.tile([[1, 2], [2, 1], [3, 0]], (5, 1)).astype(np.uint32)
+    rows = packed(CellBlock(cells, np.repeat(np.uint64([7, 9]), [9, 6])))
+    kept = choose_distinct(rows, 4, SeededRandom(1))
+    chosen = [(int(row["users"]), *row["cells"].tolist()) for row in kept]
+    assert sorted(chosen) == [(user, *cell) for user in (7, 9) for cell in ((1, 2), (2, 1), (3, 0))]
 
 
 # ---- the choice is uniform -----------------------------------------------------------------------

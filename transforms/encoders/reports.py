@@ -309,7 +309,7 @@ class Reporting(Levelled):
     ) -> NDArray[np.bool_]:
         """(n,) who has a row without a number; of averages, which leave it out, no row with one."""
         some: NDArray[np.bool_] = np.bincount(users[none], minlength=n) > 0
-        if self.averaged:  # so that shares are of units that are counted once
+        if self.averaged and none.any():  # so that shares are of units that are counted once
             some &= np.bincount(users[~none], minlength=n) == 0
         return some
 

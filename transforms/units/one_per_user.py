@@ -1,12 +1,13 @@
 """Which row of a user stays: that of the least of random priorities; or several different ones."""
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mechanisms.counters.contributions import pairs
+from mechanisms.counters.contributions import begins, pairs, stable_order
 from mechanisms.randomness import RandomSource
 from transforms.encoders.block import concatenated, taken
 from transforms.encoders.strings import distinct
@@ -15,6 +16,7 @@ USERS, PRIORITIES = "users", "priorities"
 _APPLIES, _CELLS = "applies", "cells"
 _LAST = np.uint16(1 << 15)  # added to a priority, it comes after all without it
 _BYTES = 1 << 22  # of rows read between two compactions of a bucket's state
+_FEW_ALIKE = 4  # bits fewer than let two of as many users as rows be alike in every other bucket
 _ROUNDS = 3  # in which rows look for a place of their user
 
 
@@ -90,39 +92,58 @@ def choose_distinct(rows: NDArray[np.void], most: int, rng: RandomSource) -> NDA
     """
     if _APPLIES in (rows.dtype.names or ()):
         rows = rows[rows[_APPLIES]]
-    cells = rows[_CELLS]
-    first, groups = distinct(cells if cells.ndim > 1 else cells[:, None])
-    names, users = numbered(rows[USERS])
-    chosen = pairs(users, groups, names.size, most, rng)
-    kept = taken(rows, first.take(chosen.groups))
-    kept[USERS] = names[chosen.users]  # equal cells are the same, whoever's row they were read from
-    return kept
+    columns = [*map(np.ascontiguousarray, np.atleast_2d(rows[_CELLS].T))]
+    marks = reduce(np.bitwise_xor, columns)
+    names, users, order = by_user(rows[USERS], marks)
+    new = begins(users, *(column.take(order) for column in columns))
+    if np.count_nonzero(new) > np.count_nonzero(begins(users, marks.take(order))):
+        # A user has different cells of one mark, which may lie among each other.
+        marks = distinct(np.stack(columns, axis=1))[1]
+        names, users, order = by_user(rows[USERS], marks)
+        new = begins(users, marks.take(order))
+    chosen = pairs(users, np.cumsum(new) - 1, names.size, most, rng)
+    return taken(rows, order.compress(new).take(chosen.groups))
 
 
-def numbered(users: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """`np.unique(users, return_inverse=True)` at half its time, for digests of one bucket.
+def by_user(
+    users: NDArray[np.uint64], beside: NDArray[Any]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.intp]]:
+    """Rows of one bucket by their users, those of one user by what else there is of each.
 
-    >>> numbered(np.array([7, 5, 7], np.uint64))
-    (array([5, 7], dtype=uint64), array([1, 0, 1]))
+    Args:
+        users: (n,) digests.
+        beside: (n,) integers, at least 0; those of one user that are equal stay as they came.
+
+    Returns:
+        (m,) the different users, ascending; (n,) which of them each row in that order is of; and
+        (n,) the order.
+
+    >>> by_user(np.array([7, 5, 7], np.uint64), np.array([1, 0, 0]))
+    (array([5, 7], dtype=uint64), array([0, 1, 1]), array([1, 2, 0]))
     """
     users = np.ascontiguousarray(users)
-    # Words of a digest's bits beyond what all share, and of a row's place, are sorted by vector
-    # instructions: at a third of the time of two radix passes over places.
+    places, bits = users.size.bit_length(), int(beside.max(initial=0)).bit_length()
+    # Of a digest the bits beyond what all share, as many as a word has room for.
     spread = int((users ^ users[:1]).max(initial=0)).bit_length()
-    places_bits = np.uint64(users.size.bit_length())
-    words = users << np.uint64(min(64 - spread, 63)) >> places_bits << places_bits
-    words |= np.arange(users.size, dtype=np.uint64)
-    words.sort()
-    order = (words & ((np.uint64(1) << places_bits) - np.uint64(1))).view(np.intp)
-    ordered = users.take(order)
-    if (ordered[1:] < ordered[:-1]).any():  # the bits that are left tell some users apart
-        order = np.argsort(users)
+    words, room = users << np.uint64(min(64 - spread, 63)), 64 - places
+    # So many bits tell users of a bucket apart, or all but a few: one sort does, most of the time.
+    if room - bits >= 2 * places - _FEW_ALIKE:
+        keys = words >> np.uint64(64 - room + bits) << np.uint64(bits) | beside.astype(np.uint64)
+        order = stable_order(keys, 1 << room)
         ordered = users.take(order)
-    new = np.ones(users.size, np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    places = np.empty(users.size, np.intp)
-    places[order] = np.cumsum(new) - 1
-    return ordered.compress(new), places
+        if not (ordered[1:] < ordered[:-1]).any():
+            new = begins(ordered)
+            return ordered.compress(new), np.cumsum(new) - 1, order
+    order = stable_order(words >> np.uint64(64 - room), 1 << room)
+    ordered = users.take(order)
+    if (ordered[1:] < ordered[:-1]).any():
+        order = np.argsort(users, kind="stable")
+        ordered = users.take(order)
+    new = begins(ordered)
+    numbers = np.cumsum(new) - 1
+    keys = numbers.astype(np.uint64) << np.uint64(bits) | beside.take(order).astype(np.uint64)
+    order = order.take(stable_order(keys, int(numbers.size and numbers[-1] + 1) << bits))
+    return ordered.compress(new), numbers, order
 
 
 def _settled(rows: NDArray[np.void], rng: RandomSource) -> NDArray[np.void]:

@@ -23,7 +23,7 @@ from transforms.encoders.reports import RowReporting, reports_of
 from transforms.encoders.users import UserDigest
 from transforms.rows.encode import Encode, EncodeDoFn
 from transforms.units.contributions import EncodedContributions, PartitionUsersDoFn
-from transforms.units.one_per_user import numbered
+from transforms.units.one_per_user import by_user
 from transforms.units.sums import of_rows, of_units, sent
 
 FLOW = "flow"
@@ -139,14 +139,17 @@ class ReportUsersDoFn(ReportDoFn):
 
     def process(self, bucket: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         rows = concatenated([*map(decoded, bucket[1])])
-        names, users = numbered(rows["users"])
+        (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
+        # Groups are drawn by users and groups, which costs little of rows in that order.
+        beside = cells if cells.ndim == 1 else np.zeros(rows.size, np.uint8)
+        names, users, order = by_user(rows["users"], beside)
+        cells = cells.take(order, axis=0)
         numbers, applies = (
-            rows[name] if name in (rows.dtype.names or ()) else None
+            rows[name].take(order, axis=0) if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")
         )  # fmt: skip
         size = names.size
         if getattr(self._reporting, "divides", False):
-            (cells,) = (rows[name] for name in _CELLS if name in (rows.dtype.names or ()))
             own = cells.astype(np.int64)
             words = self._reporting.divided(users, own, names.size, applies, self._rng)
             size = len(words)
@@ -155,7 +158,7 @@ class ReportUsersDoFn(ReportDoFn):
             else:
                 yield from _counted([sent(words, self._together)], size)
         else:
-            reports = self._reports(users, rows["cells"], numbers, names, applies)
+            reports = self._reports(users, cells, numbers, names, applies)
             if self._together is not None:
                 yield from reports
             else:

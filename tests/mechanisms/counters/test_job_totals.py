@@ -276,6 +276,15 @@ def test_one_count_errs_as_discrete_laplace_noise_does() -> None:
     assert design.column_variance == pytest.approx(2 * math.exp(-1) / math.expm1(-1) ** 2, rel=1e-6)
 
 
+def test_the_error_of_two_totals_is_that_of_all_pairs_of_noises() -> None:
+    """Remembered, also where one is taken away: the law of a noise has no sign."""
+    design = JobTotals.meeting([Level(1, 4)], "add or remove", 1.0, 0.0)
+    law, together = design.error_law(), design.error_law(2)
+    assert np.abs(together.pmf - np.convolve(law.pmf, law.pmf)).max() < 1e-15
+    assert together.ppf(0.5) == 0
+    assert design.error_law(2, 1) is together
+
+
 @pytest.mark.parametrize("law", [ExactGeometric(2, 1), RoundedGaussian(4.2)])
 def test_noise_that_is_too_small_makes_no_promise(law: Law) -> None:
     design = JobTotals((Level(1, 1),), (law,), "add or remove", 1.0, 1e-6)
