@@ -10,16 +10,14 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError, reason
 from pipelines.ledger import public_log
 from pipelines.ledger.public_log import LogError, LogHead, PublicLog
 from pipelines.releases import history, statements
 from pipelines.releases.release import STATEMENT
 from pipelines.releases.signature import SIGNATURE, SignatureError, require_signed
-from pipelines.verify import price, tables
+from pipelines.verify import price, tables, words
 from pipelines.verify.verdict import Check, fault, holds, unchecked
-from pipelines.wording import promised
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -105,12 +103,10 @@ class Verifier:
         )
         metrics = dict(named)
         said = {name: one.statement for name, one in metrics.items()}
-        plan = {"": whole} if whole["release"] == "plan" else {}
-        for name, statement in (said | plan).items():
-            yield from _words(name, statement)
+        yield from words.of_release(whole, said)
         for name, statement in said.items():
             yield price.of_metric(name, statement)
-        if plan:
+        if whole["release"] == "plan":
             yield from price.of_plan(whole, said)
         for name, one in metrics.items():
             try:
@@ -162,23 +158,6 @@ def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -
         return False
     epsilon, delta = (sum(one) for one in zip(*prices, strict=True))
     return bool(promise["epsilon"] <= epsilon * (1 + 1e-9) and promise["delta"] <= delta)
-
-
-def _words(name: str, said: Mapping[str, Any]) -> Iterator[Check]:
-    """Whether a statement says in words what it says in numbers."""
-    one = said["guarantees"]["release"]
-    of = f"{name}: " * bool(name)
-    if one["epsilon"] is None:
-        return
-    try:
-        neighbours = one["neighbours"]
-        promise = Guarantee(one["model"], one["epsilon"], one["delta"], one["unit"], "", neighbours)
-        line = promised("", "", promise).partition(", and holds")[0]
-    except _STRANGE:
-        yield fault("statement", f"{of}its promise is none")
-        return
-    if not any(line in text for text in said.get("in_words", [])):
-        yield fault("statement", f"{of}it promises in words another thing than in numbers")
 
 
 def _names(folder: str) -> set[str]:

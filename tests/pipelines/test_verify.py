@@ -27,6 +27,7 @@ from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.public_log import HEAD, LEAVES, read_head, read_log
 from pipelines.releases import release, signature
 from pipelines.releases.signature import SIGNATURE, VARIABLE
+from pipelines.verify import price
 from pipelines.verify.price import of_plan
 from pipelines.verify.registry import entry
 from pipelines.verify.verdict import LIMIT
@@ -246,6 +247,34 @@ RE_SIGNED: dict[str, Callable[[Path], None]] = {
     "less noise of dummies": said("events", *BLOCK, "sigma", to=halved),
     "more rows of a user": said("city", "design", "rows", to=2),
     "more slots": said("events", "design", "levels", 0, "slots", to=2),
+    "a local epsilon": said("said", "guarantees", "local", "epsilon", to=halved),
+    "a unit": said("city", "guarantees", "release", "unit", to="row"),
+    "no number of reports": said("said", "n", to=None),
+    "another least batch": said("said", "request", "min_reports", to=999),
+    "no least batch": said("said", "request", "min_reports", to=None),
+    "no honest share": said("said", "request", "honest_share", to=None),
+    "a contradicting line": said(
+        "city",
+        "in_words",
+        to=lambda lines: [*lines, "By another proof this is epsilon 0.01, delta 0."],
+    ),
+    "a contradicting proof": said("city", "guarantees", "release", "how", to="epsilon is 0.01"),
+    "a promise of a report": said(
+        "city",
+        "in_words",
+        to=lambda lines: [
+            *lines,
+            "Nothing is promised about a single report by itself: it is public.",
+        ],
+    ),
+    "a whole that contradicts": said(
+        "",
+        "in_words",
+        to=lambda lines: [
+            "It changes the probability of any outcome by a factor of at most 1.01.",
+            *lines,
+        ],
+    ),
     "other neighbours": said("city", "guarantees", "release", "neighbours", to="add or remove"),
     "a larger local epsilon": said("said", "design", "mechanism", "epsilon", to=lambda e: 2 * e),
     "a larger batch": said("said", "design", "n", to=10**6),
@@ -312,6 +341,78 @@ def test_a_whole_promises_no_more_than_its_metrics(made: Path, name: str, claim:
     assert [one.outcome for one in of_plan(whole, own)] == ["not checked"]
     whole["guarantees"]["release"][name] = claim
     assert [one.outcome for one in of_plan(whole, own)] == ["fault"]
+
+
+CONTRADICTED = [
+    ("said", ("guarantees", "local", "epsilon"), halved, "a single report reveals more"),
+    ("said", ("guarantees", "local", "epsilon"), lambda _: None, "a single report reveals more"),
+    ("city", ("guarantees", "local"), lambda one: one | {"model": "local", "epsilon": 9.0},
+     "a single report reveals more"),
+    ("events", ("guarantees", "release", "model"), lambda _: "local", "the shuffle model"),
+    ("size", ("guarantees", "release", "model"), lambda _: "shuffle", "the central model"),
+    ("size", ("guarantees", "release", "unit"), lambda _: "row", "for another unit"),
+    ("size", ("request", "unit"), lambda _: "row", "for another unit"),
+    ("said", ("n",), lambda _: 999, "fewer came"),
+    ("said", ("n",), lambda _: None, "lacks what its price"),
+    ("said", ("request", "min_reports"), lambda _: None, "min_reports is 1000 in its design"),
+    ("said", ("request", "honest_share"), lambda _: 0.5, "honest_share is 1 in its design"),
+    ("said", ("request",), lambda _: {"unit": "user"}, "lacks what its price"),
+    ("said", ("guarantees", "local"), lambda _: None, "lacks what its price"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "path", "change", "reason"), CONTRADICTED)
+def test_what_a_statement_says_beside_its_design_is_compared(
+    made: Path, copy: Path, name: str, path: tuple[str, ...], change: Any, reason: str
+) -> None:
+    read = lambda: json.loads((copy / name / "statement.json").read_text("utf-8"))  # noqa: E731
+    assert price.of_metric(name, read()).outcome == "holds"
+    before = read()
+    for key in path:
+        before = before[key]
+    said(name, *path, to=lambda _: change(before))(copy)
+    finding = price.of_metric(name, read())
+    assert finding.outcome == "fault"
+    assert reason in finding.said
+
+
+def test_reports_of_all_metrics_reveal_no_more_than_a_whole_says(made: Path) -> None:
+    """Two metrics of randomised reports: the local epsilon of a unit is the sum of theirs."""
+    text = (made / "releases/2026-11-20/said/statement.json").read_text("utf-8")
+    own = {name: json.loads(text) | {"metric": name} for name in ("a", "b")}
+    loss = own["a"]["guarantees"]["release"]
+    once = own["a"]["guarantees"]["local"]
+    account = {"epsilon": loss["epsilon"], "delta": loss["delta"]}
+    whole = {
+        "guarantees": {
+            "release": loss | {"epsilon": 2 * loss["epsilon"], "delta": 2 * loss["delta"]},
+            "local": once | {"epsilon": 2 * once["epsilon"]},
+        },
+        "design": [account | {"metrics": {name: own[name]["design"]}} for name in own],
+        "metrics": ["a", "b"], "withheld": [], "plan": {"unit": "user"},
+    }  # fmt: skip
+    assert [one.outcome for one in of_plan(whole, own)] == ["holds"]
+    for withheld in ([], ["b"]):  # of a metric that was withheld, reports came all the same
+        whole |= {"metrics": ["a", "b"][: 2 - len(withheld)], "withheld": withheld}
+        left = {name: own[name] for name in whole["metrics"]}
+        assert [one.outcome for one in of_plan(whole, left)] == ["holds"]
+        for local in (once, once | {"epsilon": 2 * once["epsilon"] * (1 - 1e-6)}):
+            wrong = whole | {"guarantees": whole["guarantees"] | {"local": local}}
+            (finding,) = of_plan(wrong, left)
+            assert finding.outcome == "fault"
+            assert "a unit's reports reveal more" in finding.said
+    for field, value in (("model", "local"), ("neighbours", "add or remove")):
+        promise = whole["guarantees"]["release"] | {field: value}
+        wrong = whole | {"guarantees": whole["guarantees"] | {"release": promise}}
+        assert [one.outcome for one in of_plan(wrong, {})] == ["fault"]
+
+
+def test_words_beside_promises_are_not_checked_and_say_so(made: Path) -> None:
+    folder = str(made / "releases/2026-11-20")
+    findings = verified([folder], opened(KEY)).findings[folder]
+    words = [one for one in findings if one.subject == "statement"]
+    assert [one.outcome for one in words] == ["holds"] * 5 + ["not checked"]
+    assert words[-1].said == "what else its lines in words say: nothing shows that it is true"
 
 
 def test_one_price_pays_for_one_release(made: Path, copy: Path) -> None:
@@ -463,7 +564,7 @@ def test_the_command_says_first_what_it_cannot_show(made: Path, copy: Path, run)
     assert "not checked: ledger" in outcome.out
     log, head = str(made / "log"), str(made / "log" / HEAD)
     outcome = run([*whole, "--log", log, "--head", head])
-    assert (outcome.code, "not checked:" in outcome.out) == (0, False)
+    assert (outcome.code, "not checked: ledger" in outcome.out) == (0, False)
     gone(copy, made)
     outcome = run([*whole, "--json"])
     assert outcome.code == 1
@@ -537,7 +638,7 @@ def test_a_site_has_a_page_of_what_was_verified(made: Path, run, refused) -> Non
     assert run([*words, "--key", KEY, "--log", log, "--head", head]).code == 0
     page = Path("public/verification.html").read_text("utf-8")
     assert page.index(LIMIT) < page.index("holds")
-    assert "0 faults, 0 not checked" in page
+    assert "0 faults, 2 not checked" in page
     assert "<script" not in page
     assert "verification.html" in Path("public/index.html").read_text("utf-8")
 
