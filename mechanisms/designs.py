@@ -69,6 +69,21 @@ _KINDS = {
     "usable coordinates": "vector.limits:UsableCoordinates",
     "mixed rows": "vector.mixed_rows:MixedRows",
     "privunit": "vector.privunit:PrivUnit",
+    "bit flips": "papers.bit_flips:BitFlips",
+    "rappor": "papers.rappor:Rappor",
+    "random projection": "papers.random_projection:RandomProjection",
+    "count sketch": "papers.count_sketch:CountSketch",
+    "count mean sketch": "papers.count_mean_sketch:CountMeanSketch",
+    "aue": "papers.aue:Aue",
+    "pure dump": "papers.dump:PureDump",
+    "mix dump": "papers.dump:MixDump",
+    "laplace of reports": "papers.laplace:Laplace",
+    "meanest": "papers.meanest:Meanest",
+    "laplace vector": "papers.laplace_vector:LaplaceVector",
+    "multi rphm": "papers.rphm:MultiRphm",
+    "privkv": "papers.privkv:PrivKv",
+    "keyed number": "papers.privkv:KeyedNumber",
+    "ddps": "papers.ddps:Ddps",
 }
 _NAMES = {f"mechanisms.{path}": name for name, path in _KINDS.items()}
 _MADE_OF = "is"
