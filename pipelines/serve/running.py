@@ -8,10 +8,10 @@ import warnings
 from pathlib import Path
 
 from pipelines.errors import DONE, Caution, FailedError, RequestError, reason
-from pipelines.parties.published import Role as KeyRole
 from pipelines.parties.window_keys import KeyFolder, most
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, require_sealable, split
+from pipelines.releases.key_list import Role as KeyRole
 from pipelines.request import answers
 from pipelines.serve.command import ServeRequest
 from pipelines.serve.service import FOLDER, VARIABLE, place

@@ -140,7 +140,7 @@ def _joint(
         if any(one[name] is None or not one[name] <= promise[name] * _ROUNDED for one in claims):
             yield fault(_SUBJECT, f"all metrics together: one of them alone has more {name}")
             return
-    units = {promise["unit"].split()[0], said["plan"]["unit"]}
+    units = {promise["unit"].split()[0], said["plan"]["unit"].split()[0]}  # "user per window"
     if {one["unit"] for one in claims} - {promise["unit"]} or len(units) > 1:
         yield fault(_SUBJECT, "all metrics together: their unit is another")
         return

@@ -142,7 +142,7 @@ def test_its_release_is_verified(kind: str, name: str, run) -> None:
         runner = [] if name == forms.HORIZON else [RUNNER]
         outcome = run(["run", "plan.yaml", "--window", window, *runner])
     assert outcome.code == 0, outcome.said
-    report = verified([f"out/{window}"], opened(KEY))
+    report = verified([f"out/{window}"], opened([KEY]))
     findings = report.findings[f"out/{window}"]
     assert [one for one in findings if one.outcome == "fault"] == []
     subjects = {one.subject for one in findings if one.outcome == "holds"}
