@@ -12,11 +12,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, ClassVar, cast
+from types import UnionType
+from typing import Any, ClassVar, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from mechanisms.channel import Guarantee, Mechanism, Model, Neighbours
+from mechanisms import honesty
+from mechanisms.channel import Guarantee, Mechanism, Model, Neighbours, require_epsilon
+from mechanisms.privacy.divergence import require_batch
 from mechanisms.privacy.loss import PrivacyLoss
 
 Json = Any
@@ -66,6 +69,21 @@ _KINDS = {
     "usable coordinates": "vector.limits:UsableCoordinates",
     "mixed rows": "vector.mixed_rows:MixedRows",
     "privunit": "vector.privunit:PrivUnit",
+    "bit flips": "papers.bit_flips:BitFlips",
+    "rappor": "papers.rappor:Rappor",
+    "random projection": "papers.random_projection:RandomProjection",
+    "count sketch": "papers.count_sketch:CountSketch",
+    "count mean sketch": "papers.count_mean_sketch:CountMeanSketch",
+    "aue": "papers.aue:Aue",
+    "pure dump": "papers.dump:PureDump",
+    "mix dump": "papers.dump:MixDump",
+    "laplace of reports": "papers.laplace:Laplace",
+    "meanest": "papers.meanest:Meanest",
+    "laplace vector": "papers.laplace_vector:LaplaceVector",
+    "multi rphm": "papers.rphm:MultiRphm",
+    "privkv": "papers.privkv:PrivKv",
+    "keyed number": "papers.privkv:KeyedNumber",
+    "ddps": "papers.ddps:Ddps",
 }
 _NAMES = {f"mechanisms.{path}": name for name, path in _KINDS.items()}
 _MADE_OF = "is"
@@ -107,10 +125,19 @@ class RandomisedReports:
     honest_share: float = 1.0
     distinct: int | None = None
 
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+        require_batch(self.n)
+        honesty.require_share(self.honest_share)
+        if self.model not in MODELS or not 0 <= self.delta < 1:
+            raise ValueError("reports are of the local or the shuffle model, delta in [0, 1)")
+        if self.distinct is not None and not self.distinct >= 1:
+            raise ValueError(f"a unit reports at least one value, not {self.distinct}")
+
     @property
     def local(self) -> Guarantee:
-        """What a single report reveals."""
-        return self.mechanism.local
+        """What a single report reveals; of permanent noise, all of them."""
+        return self.mechanism.local if self.distinct is None else self._of_all_windows
 
     @property
     def counted_on(self) -> int:
@@ -124,7 +151,7 @@ class RandomisedReports:
         Raises:
             ValueError: reports show more than is claimed.
         """
-        once = self.local if self.distinct is None else self._of_all_windows
+        once = self.local
         met = once.epsilon <= self.epsilon and once.delta <= self.delta
         if not met and self.model == "shuffle" and self.distinct is None:
             from mechanisms.privacy.amplification import shuffled_delta  # as late as it is dear
@@ -153,7 +180,7 @@ class RandomisedReports:
     def _of_all_windows(self) -> Guarantee:
         from mechanisms.memoised import over_time  # what few ask for, and takes long to import
 
-        return over_time(self.local, self.distinct or 1, "user")
+        return over_time(self.mechanism.local, self.distinct or 1, "user")
 
 
 def written(design: Any) -> Json:
@@ -181,7 +208,7 @@ def read(record: Json) -> Any:
 
     Raises:
         UnknownDesignError: it names what is not listed here.
-        TypeError, ValueError: it is no record.
+        TypeError, ValueError, KeyError: it is no record, or a field is of another type or range.
     """
     if isinstance(record, list):
         return tuple(map(read, record))
@@ -194,27 +221,38 @@ def read(record: Json) -> Any:
         return Fraction(**parts)
     if record[_MADE_OF] not in _KINDS:
         raise UnknownDesignError("it is of a kind that this version does not know")
-    return _kind(record[_MADE_OF])(**parts)
+    kind, types = _kind(record[_MADE_OF]), _types(record[_MADE_OF])
+    if parts.keys() != types.keys():
+        raise TypeError(f"{record[_MADE_OF]} has the fields {', '.join(types)}")
+    for name, part in parts.items():
+        if not _is(part, types[name]):
+            raise TypeError(f"{name} of {record[_MADE_OF]} is of another type")
+    return kind(**parts)
 
 
-def require_met(design: Any, epsilon: float, delta: float) -> None:
+def require_met(design: Any, epsilon: float, delta: float) -> Guarantee:
     """Compute again what a design costs, by the accountant that it was made with.
 
     Args:
         design: whatever it says of its own epsilon and delta.
         epsilon, delta: that are promised.
 
+    Returns:
+        What holds: model and neighbours are the design's; whose unit it is no design says.
+
     Raises:
         ValueError: its noise is too small for them.
 
     >>> from mechanisms.counters.job_totals import JobTotals, Level
     >>> count = JobTotals.meeting([Level(1, 1)], "add or remove", epsilon=1.0, delta=0.0)
-    >>> require_met(count, 1.0, 0.0)
+    >>> require_met(count, 1.0, 0.0).model
+    'central'
     >>> require_met(count, 0.999, 0.0)
     Traceback (most recent call last):
     ValueError: this noise does not meet epsilon 0.999 at delta 0.0: see `meeting`
     """
-    _claiming(design, epsilon, delta)
+    met = _claiming(design, epsilon, delta).guarantee
+    return cast("Guarantee", met(epsilon, "user") if callable(met) else met)
 
 
 def profile(design: Any, epsilon: float, delta: float) -> PrivacyLoss:
@@ -249,6 +287,29 @@ def _claiming(design: Any, epsilon: float, delta: float) -> Any:
 def _kind(name: str) -> Any:
     module, _, kind = _KINDS[name].partition(":")
     return getattr(import_module(f"mechanisms.{module}"), kind)
+
+
+@cache
+def _types(name: str) -> dict[str, Any]:
+    """Field -> its type, as its class has it."""
+    kind = _kind(name)
+    types = get_type_hints(kind)
+    return {field: types[field] for field in _fields(kind)}
+
+
+def _is(part: Any, kind: Any) -> bool:
+    """Whether a part is of a type; a truth value is no number, and a list of numbers none."""
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return part in inner
+    if get_origin(kind) in (Union, UnionType):
+        return any(_is(part, one) for one in inner)
+    if get_origin(kind) is tuple:
+        types = inner[:1] * len(part) if inner[1:] == (...,) and type(part) is tuple else inner
+        return type(part) is tuple and len(part) == len(types) and all(map(_is, part, types))
+    if kind in (int, float):
+        return type(part) is int or (kind is float and type(part) is float)
+    return isinstance(part, kind)
 
 
 def _fields(design: Any) -> list[str]:

@@ -84,7 +84,7 @@ class CrossTabs(Details):
             columns = [column for column, _ in table]
             if not (1 <= len(columns) <= MOST_WAYS and columns == sorted({*columns})):
                 raise ValueError(f"a table is of one to {MOST_WAYS} columns, in their order")
-            if not all(c < len(self.axes) and 1 <= lv <= self.axes[c].depth for c, lv in table):
+            if not all(0 <= c < len(self.axes) and 1 <= k <= self.axes[c].depth for c, k in table):
                 raise ValueError("a table is of a column or a level that there is not")
 
     # ---- the counters ------------------------------------------------------------------------

@@ -262,6 +262,8 @@ class Correlated(Dummies):
         self, levels: Sequence[Level], neighbours: Neighbours, seen: Seen = ShufflerNoise.seen
     ) -> list[Charge]:
         (slots, counters, _), more = levels[0], len(self.weights) - 1
+        if len(levels) != more + 1 or {level[:2] for level in levels} != {(slots, counters)}:
+            raise ValueError("there is a level for each digit, and all have as many counters")
         shift, reach = moved(self.weights, levels[0], neighbours)
         charges = [Charge(seen(self.total, shift), slots, reach)]
         if more:

@@ -38,7 +38,7 @@ from mechanisms.counters.job_noise import (
     moved,
     shown,
 )
-from mechanisms.counters.levels import InLevels, Level, Portion
+from mechanisms.counters.levels import InLevels, Level, Portion, require_portions
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import require_neighbours
 from mechanisms.counters.solve import SHARE
@@ -97,13 +97,11 @@ class JobTotals(InLevels):
         self._require_statistic()
         if self.parts and sum(part.levels for part in self.parts) != len(self.statistic):
             raise ValueError("each level of the statistic must be of one part")
-        for part in self.parts:
-            for name in ("levels", "low", "high"):
-                require_integer(name, getattr(part, name))
+        require_portions(self.parts)
+        if not 0 < self.share < 1:
+            raise ValueError(f"share must lie in (0, 1), not {self.share}")
         if not all(isinstance(law, ExactGeometric | RoundedGaussian) for law in self.laws):
             raise ValueError("each noise must be geometric or Gaussian")
-        if not all(part.low <= 0 <= part.high != part.low for part in self.parts):
-            raise ValueError("numbers reach from not above 0 to not below it")
         if len(self.laws) != len(self._rows):
             raise ValueError("there must be a noise for totals, and one for each level beside them")
         if any(

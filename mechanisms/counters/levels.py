@@ -50,6 +50,15 @@ class Portion(NamedTuple):
     high: int = 1
 
 
+def require_portions(parts: Sequence[Portion]) -> None:
+    """Refuse numbers that no unit adds."""
+    for part in parts:
+        if not operator.index(part.levels) >= 1:
+            raise ValueError("a number is divided among one level or more")
+        if not operator.index(part.low) <= 0 <= operator.index(part.high) != part.low:
+            raise ValueError("numbers reach from not above 0 to not below it")
+
+
 def require_levels(levels: Sequence[Level]) -> None:
     """Refuse levels that no counters have."""
     if not levels:

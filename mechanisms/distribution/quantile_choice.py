@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.central.exponential import ExponentialMechanism
-from mechanisms.channel import Counts, Guarantee, Neighbours
-from mechanisms.counters.levels import InLevels, Level
+from mechanisms.channel import Counts, Guarantee, Neighbours, require_integer
+from mechanisms.counters.levels import InLevels, Level, require_levels
 from mechanisms.counters.price import require_neighbours
 from mechanisms.distribution.quantiles import quantile_limits
 from mechanisms.postprocess.intervals import normal_quantile
@@ -74,6 +74,9 @@ class QuantileChoice(InLevels):
 
     def __post_init__(self) -> None:
         require_neighbours(self.neighbours)
+        require_levels(self.levels)
+        require_integer("rows", self.rows, 1)
+        require_integer("parts", self.parts, 1)
         if not (0 < self.probability < 1 <= self.groups):
             raise ValueError("a quantile lies between 0 and 1, and of at least one group")
         if not self._counting >= 1:

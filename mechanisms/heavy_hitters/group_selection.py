@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats, Guarantee, Neighbours, require_epsilon, require_integer
 from mechanisms.counters.job_noise import Law, Moves, moved
-from mechanisms.counters.levels import Level, Portion
+from mechanisms.counters.levels import Level, Portion, require_portions
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import require_neighbours
 from mechanisms.heavy_hitters.crowds import MOST
@@ -98,6 +98,7 @@ class GroupSelection:
         require_integer("rows", self.rows, 1)
         require_integer("most_groups", self.most_groups, 1, MOST)
         require_integer("threshold", self.threshold, 0)
+        require_portions(self.parts)
         if len(self.parts) != len(self.laws) or len({*self.laws}) > 1:
             raise ValueError("totals of a group have one law of noise")
 
@@ -190,7 +191,8 @@ class GroupSelection:
         law, above = self.selection, self.threshold + 1 - weights
         if isinstance(law, ExactGeometric):
             slope = float(law.decay)
-            return np.where(above > 0, np.exp(-slope * above) / (1 + math.exp(-slope)), 1.0)
+            tail = np.exp(-slope * np.maximum(above, 0)) / (1 + math.exp(-slope))
+            return np.where(above > 0, tail, 1.0)
         passing = scipy.special.ndtr(-(above - 0.5) / law.sigma) * math.exp(law.slack)
         return np.asarray(np.minimum(passing, 1.0))
 

@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from mechanisms.algebra.rounding import ceiling, exponential_bounds
 from mechanisms.channel import Counts, Floats, Guarantee
-from mechanisms.mean.scalar import ScalarMean
 from mechanisms.mean.two_point import duchi
 from mechanisms.mean.with_unusable import UnusableLaw, WithUnusable
 from mechanisms.privacy.divergence import tight_epsilon
@@ -153,7 +152,7 @@ class PrivKv(UsableCoordinates):
             ValueError: together they lose more than epsilon.
         """
         one: Any = KeyedNumber(duchi(of_number, cells), of_key)
-        return cls(epsilon, dimension, 1, cast("ScalarMean", one))
+        return cls(epsilon, dimension, 1, one)
 
     def frequencies(self, counts: Counts) -> Floats:
         """(d,) the unbiased share of users who hold each key, of those who reported it."""

@@ -18,7 +18,7 @@ Only some users report an attribute. That they are a sample of all is in every e
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,6 +50,8 @@ class UsableCoordinates(SampledCoordinates):
     (30, True)
     """
 
+    mechanism: WithUnusable  # type: ignore[assignment]
+
     @classmethod
     def hiding(cls, rows: SampledCoordinates) -> "UsableCoordinates":
         """The same, with absence as one more input of each coordinate.
@@ -57,13 +59,12 @@ class UsableCoordinates(SampledCoordinates):
         Raises:
             ValueError: its mechanism leaves no room for that.
         """
-        hidden = WithUnusable(rows.mechanism)
-        return cls(rows.epsilon, rows.dimension, rows.sampled, cast("ScalarMean", hidden))
+        return cls(rows.epsilon, rows.dimension, rows.sampled, WithUnusable(rows.mechanism))
 
     @property
     def scalar(self) -> WithUnusable:
         """What reports one coordinate."""
-        return cast("WithUnusable", self.mechanism)
+        return self.mechanism
 
     @property
     def places(self) -> int:

@@ -33,6 +33,7 @@ _PARTS = {
     "settle": "end a reservation",
     "archive": "say that releases were moved or have expired",
     "log": "write the public log of its changes, for witnesses to mirror",
+    "introduce": "sign that releases and logs will have another key",
     "adopt": "take over a ledger that has lost its end, or its witness",
 }
 
@@ -48,10 +49,11 @@ def add_to(commands: Any) -> None:
     parts = {}
     for name, does in _PARTS.items():
         part = parts[name] = subparsers.add_parser(name, help=does, description=does)
-        part.add_argument(
-            "--ledger", required=name != "init", metavar="PATH",
-            help="a local file, or gs://BUCKET/ledger.json",
-        )  # fmt: skip
+        if name != "introduce":
+            part.add_argument(
+                "--ledger", required=name != "init", metavar="PATH",
+                help="a local file, or gs://BUCKET/ledger.json",
+            )  # fmt: skip
         part.set_defaults(command=deferred(_DOES.get(name, f"pipelines.bookkeeping.upkeep:{name}")))
     for name in ("show", "explain"):
         parts[name].add_argument(
@@ -70,6 +72,16 @@ def add_to(commands: Any) -> None:
         )  # fmt: skip
     parts["log"].add_argument(
         "--output", required=True, metavar="FOLDER", help="local; a log that stands there goes on"
+    )
+    parts["log"].add_argument(
+        "--key", action="append", default=[], metavar="FILE",
+        help="a public key that has signed earlier heads, where the present one is another",
+    )  # fmt: skip
+    parts["introduce"].add_argument(
+        "--new-key", required=True, metavar="FILE", help="its public half, .pem"
+    )
+    parts["introduce"].add_argument(
+        "--output", required=True, metavar="FILE", help="new; readers name it by --key"
     )
     outcome = parts["settle"].add_mutually_exclusive_group(required=True)
     outcome.add_argument("--spent", action="store_true", help="it counts for good")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.errors import DONE, RequestError
+from pipelines.errors import DONE, RequestError, reason
 from pipelines.ledger import beginning
 from pipelines.ledger.beginning import LedgerRequest
 from pipelines.ledger.entries import Budget, Entry, Population, Scope
@@ -15,8 +15,9 @@ from pipelines.ledger.evidence import Standing, standing
 from pipelines.ledger.ledger import CollectionLedger
 from pipelines.ledger.outcomes import require_there
 from pipelines.ledger.public_log import HEAD
+from pipelines.releases.signature import VARIABLE, introduction, key_id, public_keys
 from pipelines.request import answers
-from pipelines.storage.paths import beside
+from pipelines.storage.paths import beside, new_file
 from pipelines.views.console import Screen
 from transforms.files.systems import escaped
 
@@ -58,10 +59,25 @@ def check(arguments: argparse.Namespace) -> int:
 
 def log(arguments: argparse.Namespace) -> int:
     """Publish what witnesses mirror of a ledger."""
-    head = CollectionLedger.open(arguments.ledger).publish_log(arguments.output)
+    before = public_keys("--key", arguments.key)
+    head = CollectionLedger.open(arguments.ledger).publish_log(arguments.output, before)
     return _say(
         f"{arguments.output}: {head.size:,} changes of {arguments.ledger}, signed by key "
         f"{head.key}; copy {HEAD} to where nobody restores it with the ledger"
+    )
+
+
+def introduce(arguments: argparse.Namespace) -> int:
+    """Sign with the present key that another one is of the same publisher."""
+    (new,) = public_keys("--new-key", [arguments.new_key])
+    try:
+        with new_file(arguments.output, over=False) as stream:
+            stream.write(introduction(new))
+    except OSError as error:
+        raise RequestError(f"--output: cannot write {arguments.output}: {reason(error)}") from None
+    return _say(
+        f"{arguments.output}: key {key_id(new)} is introduced; publish it, sign with that key from "
+        f"now on ({VARIABLE}), and name the old one at the next `hushbeam ledger log --key`"
     )
 
 

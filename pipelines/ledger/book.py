@@ -26,6 +26,7 @@ from pipelines.ledger.public_log import LogHead, extended, hash_of
 from pipelines.ledger.reservation import caution, now
 from pipelines.ledger.snapshot import Snapshot, fact_of, ledger_format
 from pipelines.ledger.witness import Seen, witness_at
+from pipelines.releases.signature import Keys
 from pipelines.storage.backoff import Backoff
 from pipelines.storage.google_object import GoogleObject
 
@@ -212,11 +213,12 @@ class Book:
         self._tell(snapshot.beginning.witness, now.seen)
         return now
 
-    def publish_log(self, folder: str) -> LogHead:
+    def publish_log(self, folder: str, before: Keys = ()) -> LogHead:
         """Write what witnesses mirror of it: see `public_log`.
 
         Args:
             folder: of this machine.
+            before: keys that have signed earlier heads, where the present one is another.
 
         Raises:
             RequestError: the ledger is not whole, or does not go on from the log that stands there.
@@ -224,7 +226,7 @@ class Book:
         snapshot = self.read()
         after = min(snapshot.state.begun)
         leaves = map(hash_of, self._journal.leaves(snapshot.state))
-        return extended(folder, snapshot.state.account, after, leaves)
+        return extended(folder, snapshot.state.account, after, leaves, before)
 
     @cached_property
     def _journal(self) -> FactJournal:

@@ -19,15 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import RequestError, reason
 from pipelines.journal.checkpoint import Leaf, canonical
 from pipelines.ledger import merkle
 from pipelines.ledger.entries import Entry
-from pipelines.releases.signature import key_id, signing_key
+from pipelines.releases.signature import Keys, is_signed, key_id, named, signing_key
 from pipelines.storage.paths import new_file
 
 LEAVES, HEAD = "leaves", "head.json"
@@ -171,31 +169,31 @@ class PublicLog:
             )
 
 
-def read_head(file: str, key: Ed25519PublicKey) -> LogHead:
+def read_head(file: str, keys: Keys) -> LogHead:
     """A head that somebody has kept.
 
     Raises:
-        LogError: it cannot be read, is no head, or is not signed by that key.
+        LogError: it cannot be read, is no head, or is signed by none of the keys.
     """
     try:
         head = LogHead.model_validate_json(_read(Path(file), 1 << 12))
-        key.verify(bytes.fromhex(head.signature), head.signed)
+        own = is_signed(head.signed, bytes.fromhex(head.signature), keys)
     except OSError as error:
         raise LogError(f"{file} cannot be read: {reason(error)}") from None
-    except InvalidSignature:
-        raise LogError(f"{file} is not signed by key {key_id(key)}") from None
     except (ValidationError, ValueError):
         raise LogError(f"{file} is no head of a log") from None
+    if not own:
+        raise LogError(f"{file} is not signed by key {named(keys)}")
     return head
 
 
-def read_log(folder: str, key: Ed25519PublicKey) -> PublicLog:
+def read_log(folder: str, keys: Keys) -> PublicLog:
     """A log that somebody has published, or mirrors.
 
     Raises:
         LogError: it cannot be read, or its leaves are not those that its head has signed.
     """
-    head = read_head(os.path.join(folder, HEAD), key)
+    head = read_head(os.path.join(folder, HEAD), keys)
     try:
         content = _read(Path(folder, LEAVES), _LARGEST)
     except OSError as error:
@@ -215,7 +213,9 @@ def _read(path: Path, most: int) -> bytes:
     return content
 
 
-def extended(folder: str, ledger: str, after: int, leaves: Iterable[bytes]) -> LogHead:
+def extended(
+    folder: str, ledger: str, after: int, leaves: Iterable[bytes], before: Keys = ()
+) -> LogHead:
     """Write a log, or write it on.
 
     Args:
@@ -223,6 +223,7 @@ def extended(folder: str, ledger: str, after: int, leaves: Iterable[bytes]) -> L
         ledger: its id.
         after: as of `LogHead`.
         leaves: hashes of all its changes.
+        before: keys that have signed earlier heads, where the present one is another.
 
     Returns:
         The new head.
@@ -239,8 +240,8 @@ def extended(folder: str, ledger: str, after: int, leaves: Iterable[bytes]) -> L
     head = head.model_copy(update={"signature": key.sign(head.signed).hex()})
     try:
         if os.path.exists(os.path.join(folder, HEAD)):
-            before = read_head(os.path.join(folder, HEAD), key.public_key())
-            PublicLog(head, hashes).require_later(before)
+            seen = read_head(os.path.join(folder, HEAD), (key.public_key(), *before))
+            PublicLog(head, hashes).require_later(seen)
         os.makedirs(folder, exist_ok=True)
         for name, content in ((LEAVES, b"".join(hashes)), (HEAD, _written(head))):
             with new_file(os.path.join(folder, name)) as stream:

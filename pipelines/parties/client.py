@@ -28,7 +28,6 @@ from pipelines.parties.batches import remove
 from pipelines.parties.command import ClientRequest
 from pipelines.parties.device import ClientReports
 from pipelines.parties.keys import read_public
-from pipelines.parties.published import published_key, read_list
 from pipelines.parties.report_files import is_parquet, require_new, sink_of
 from pipelines.parties.spending import seen_place
 from pipelines.parties.string_keys import FLAG, PAID, StringKeys
@@ -39,6 +38,7 @@ from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.metrics import resolve
 from pipelines.plan.split import Split, require_counters, require_sealable, require_twice, split
+from pipelines.releases.key_list import published_key, read_list
 from pipelines.request import answers
 from pipelines.request.requests import no_more
 from pipelines.storage import secrets

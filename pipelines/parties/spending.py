@@ -17,13 +17,13 @@ from mechanisms.wire.tokens import TOKEN, TokenRequest
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.parties.asking_parties import WHY, Refused, Web, answered
 from pipelines.parties.command import DeviceRequest, FetchRequest, SpendRequest
-from pipelines.parties.published import Role, published_key, read_list
 from pipelines.parties.report_files import require_new
 from pipelines.parties.string_keys import encoded
 from pipelines.parties.window_keys import most
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
+from pipelines.releases.key_list import Role, published_key, read_list
 from pipelines.request import answers
 from pipelines.storage import secrets
 from pipelines.storage.paths import new_file

@@ -15,10 +15,10 @@ from mechanisms.wire.oblivious import SEED, STRINGS, Evaluator
 from mechanisms.wire.tokens import Issuer
 from pipelines.errors import DONE, RequestError, because, reason
 from pipelines.parties.command import ForgetRequest, WindowKeysRequest
-from pipelines.parties.published import KeyList, Role, WindowKey, signed, verified
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, split
+from pipelines.releases.key_list import KeyList, Role, WindowKey, signed, verified
 from pipelines.request import answers
 from pipelines.storage.paths import flush, make_folders, new_file
 from pipelines.views.console import Screen

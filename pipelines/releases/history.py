@@ -51,14 +51,20 @@ def releases_in(patterns: Sequence[str]) -> list[Published]:
         patterns: folders of releases, folders that hold such folders, or globs of either.
 
     Raises:
-        RequestError: one of them holds no release, or one cannot be read.
+        RequestError: one of them holds no release, one cannot be read, or two that differ have
+            one id.
     """
     by_id: dict[tuple[str, str], Published] = {}
     for pattern in patterns:
         for folder in folders_in(pattern):
             for one in _of(folder):
                 name = one.statement.get("metric", one.statement["release"])
-                by_id.setdefault((one.statement["release_id"], name), one)
+                first = by_id.setdefault((one.statement["release_id"], name), one)
+                if first.written != one.written:
+                    raise RequestError(
+                        f"{one.folder} has the id of {first.folder} and says another thing: leave "
+                        "one of them out"
+                    )
     return sorted(by_id.values(), key=_order)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -36,6 +36,10 @@ _SIGNING = KeptSecret(
 _VERSION = 1
 # What is signed says what it is: a signature of one kind is never taken for that of another.
 _RELEASE = b"hushbeam release 1\n"
+_INTRODUCED = b"hushbeam key 1\n"
+
+Keys = tuple[Ed25519PublicKey, ...]
+"""Of who publishes, each introduced by one before it: what any of them has signed counts."""
 
 
 class SignatureError(ValueError):
@@ -69,27 +73,106 @@ def written(key: Ed25519PublicKey) -> bytes:
 def public_key(flag: str, file: str) -> Ed25519PublicKey:
     """The key in a file.
 
+    Args:
+        flag: by which it is named.
+        file: PEM.
+
     Raises:
         RequestError: it cannot be read, or holds no such key.
     """
+    return _key(f"{flag}: {file}", _content(flag, file))
+
+
+def public_keys(flag: str, files: Sequence[str]) -> Keys:
+    """The keys in some files, and those that statements signed by them introduce.
+
+    Args:
+        flag: by which the files are named.
+        files: PEM, or as of `introduction`; in any order.
+
+    Raises:
+        RequestError: one cannot be read, holds no such key, or is signed by none of the others.
+    """
+    keys, introduced = dict[str, Ed25519PublicKey](), dict[str, bytes]()
+    for file in files:
+        content = _content(flag, file)
+        if content.lstrip().startswith(b"{"):
+            introduced[file] = content
+        else:
+            key = _key(f"{flag}: {file}", content)
+            keys[key_id(key)] = key
+    for _ in files:  # a key that was introduced may introduce the next
+        for file, content in introduced.items():
+            new = _introduced(f"{flag}: {file}", content, tuple(keys.values()))
+            keys |= {} if new is None else {key_id(new): new}
+    for file, content in introduced.items():
+        if _introduced(f"{flag}: {file}", content, tuple(keys.values())) is None:
+            raise RequestError(
+                f"{flag}: {file} is signed by none of the keys: name the {PUBLIC} that the "
+                "publisher had before, too"
+            )
+    return tuple(keys.values())
+
+
+def introduction(key: Ed25519PublicKey) -> bytes:
+    """A statement, signed by the present key, that another one is of the same publisher; a file.
+
+    Args:
+        key: under which releases and heads will be signed from now on.
+    """
+    said = {"introduction_version": _VERSION, "key": key.public_bytes_raw().hex()}
+    signature = signing_key().sign(_INTRODUCED + canonical(said)).hex()
+    return json.dumps(said | {"signature": signature}, indent=1).encode() + b"\n"
+
+
+def _content(flag: str, file: str) -> bytes:
     try:
         with open(file, "rb") as stream:
-            content = stream.read(1 << 14)
+            return stream.read(1 << 14)
     except OSError as error:
         raise RequestError(f"{flag}: {file} cannot be read{because(error)}") from None
+
+
+def _key(where: str, content: bytes) -> Ed25519PublicKey:
+    """What a PEM file holds, if that is a public key."""
     if b"PRIVATE KEY" in content:
         raise RequestError(
-            f"{flag}: {file} holds a private key, which stays with its owner: name the {PUBLIC}"
+            f"{where} holds a private key, which stays with its owner: name the {PUBLIC}"
         )
     try:
         key: object = load_pem_public_key(content)
     except (ValueError, UnsupportedAlgorithm):  # whose texts name no file
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise RequestError(
-            f"{flag}: {file} holds no Ed25519 public key (-----BEGIN PUBLIC KEY-----)"
-        )
+        raise RequestError(f"{where} holds no Ed25519 public key (-----BEGIN PUBLIC KEY-----)")
     return key
+
+
+def _introduced(where: str, content: bytes, keys: Keys) -> Ed25519PublicKey | None:
+    """The key that a statement introduces; None if none of the keys has signed it."""
+    try:
+        said = numbered(where, content, _VERSION, "sign it again", "introduction_version")
+        signature = bytes.fromhex(said.pop("signature"))
+        new = Ed25519PublicKey.from_public_bytes(bytes.fromhex(said["key"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise RequestError(f"{where} introduces no key") from None
+    return new if is_signed(_INTRODUCED + canonical(said), signature, keys) else None
+
+
+def is_signed(content: bytes, signature: bytes, keys: Keys) -> bool:
+    """Whether any of the keys has signed something."""
+    for key in keys:
+        try:
+            key.verify(signature, content)
+        except InvalidSignature:
+            continue
+        return True
+    return False
+
+
+def named(keys: Keys) -> str:
+    """What tells keys apart, for messages."""
+    return " or ".join(map(key_id, keys))
 
 
 def key_id(key: Ed25519PublicKey) -> str:
@@ -129,13 +212,13 @@ def _signed(digests: Mapping[str, str]) -> bytes:
     return json.dumps(said, indent=1).encode() + b"\n"
 
 
-def require_signed(where: str, content: bytes, key: Ed25519PublicKey) -> dict[str, str]:
+def require_signed(where: str, content: bytes, keys: Keys) -> dict[str, str]:
     """The digests that a signature speaks of, by the names of files.
 
     Args:
         where: its name, for messages.
         content: of its file, which anybody may have written.
-        key: of who has to have signed.
+        keys: of which one has to have signed.
 
     Raises:
         SignatureError: it is of another key, or none.
@@ -143,11 +226,11 @@ def require_signed(where: str, content: bytes, key: Ed25519PublicKey) -> dict[st
     try:
         said = numbered(where, content, _VERSION, "sign it again", "signature_version")
         digests, signature = said["files"], bytes.fromhex(said["signature"])
-        key.verify(signature, _RELEASE + canonical(digests))
-    except InvalidSignature:
-        raise SignatureError(f"{where} is not signed by key {key_id(key)}") from None
+        own = is_signed(_RELEASE + canonical(digests), signature, keys)
     except (RequestError, ValueError, KeyError, TypeError, RecursionError):
         raise SignatureError(f"{where} is no signature of this format") from None
+    if not own:
+        raise SignatureError(f"{where} is not signed by key {named(keys)}")
     if not (isinstance(digests, dict) and all(isinstance(one, str) for one in digests.values())):
         raise SignatureError(f"{where} is no signature of this format")
     return digests

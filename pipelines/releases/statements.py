@@ -65,6 +65,7 @@ class _Promise(_Part):
 
 class _Guarantees(_Part):
     release: _Promise
+    local: _Promise | None = None
 
 
 class _Span(_Part):

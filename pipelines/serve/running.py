@@ -8,11 +8,11 @@ import sqlite3
 from pathlib import Path
 
 from pipelines.errors import DONE, FailedError, RequestError, reason
-from pipelines.parties.published import Role as KeyRole
 from pipelines.parties.window_keys import KeyFolder, most
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
 from pipelines.plan.split import Split, require_sealable, split
+from pipelines.releases.key_list import Role as KeyRole
 from pipelines.request import answers
 from pipelines.serve.application import AT_ONCE
 from pipelines.serve.command import ServeRequest

@@ -303,7 +303,7 @@ const hushbeam = (() => {
         .sort((a, b) => (a.day < b.day ? 1 : -1));
       body.replaceChildren(scrolling("Windows", ["window", "collection", "published", "epsilon", "delta", "what", "promise"],
         rows.map((release) => el("tr", {}, el("th", { scope: "row" }, release.window), el("td", {}, release.of),
-          el("td", {}, when(release.created), late(release)), el("td", {}, release.epsilon), el("td", {}, release.delta),
+          el("td", {}, when(release.created), late(release), faulty(release)), el("td", {}, release.epsilon), el("td", {}, release.delta),
           el("td", {}, release.withheld.length ? `withheld: ${release.withheld.join(", ")}` : `${release.metrics.length} metrics`),
           el("td", {}, el("a", { href: `releases/${release.id}/statement.json` }, "statement"))))));
     }
@@ -325,6 +325,7 @@ const hushbeam = (() => {
   const within = (date, from, until) => (!from.value() || date >= from.value()) && (!until.value() || date <= until.value());
 
   /* How long after its end a window was published that a schedule was to publish at once. */
+  const faulty = (release) => (release.faulty ? el("span", { class: "warning" }, " does not verify") : null);
   const late = ({ late: days }) => (days ? el("span", { class: "warning" }, ` ${days} days late`) : null);
 
   function metric(place, data) {

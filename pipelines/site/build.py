@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from importlib import resources
@@ -37,6 +37,7 @@ from pipelines.watch.alarms import facts_of
 MARK = ".hushbeam-site"  # of a folder that may be made again
 VERIFICATION = "verification.html"
 ALONE = "commands of their own"
+_FAULTY = "this release does not verify"
 
 _ASSETS = resources.files("pipelines.site")
 
@@ -46,6 +47,7 @@ def build(
     output: str,
     accounts: Sequence[Mapping[str, Any]] = (),
     verification: bytes | None = None,
+    faulty: Collection[str] = (),
 ) -> int:
     """Write a site, whole, in the place of the one that was there.
 
@@ -54,6 +56,7 @@ def build(
         output: a local folder: new, empty, or a site.
         accounts: budgets, as a ledger explains them.
         verification: the page of what verification came to, if there is one.
+        faulty: the folders of releases that do not verify.
 
     Returns:
         How many pages it has.
@@ -67,7 +70,7 @@ def build(
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
-            pages = _write(Site(published, accounts, verification), partial)
+            pages = _write(Site(published, accounts, verification, faulty), partial)
             partial.chmod(0o755)
             if target.exists():
                 shutil.rmtree(target)
@@ -103,6 +106,7 @@ class Site:
         wholes: collection -> the statements of its releases, the oldest first.
         written: release -> its statement, as it stands there.
         verification: as of `build`.
+        faulty: the ids of releases that do not verify.
     """
 
     def __init__(
@@ -110,8 +114,13 @@ class Site:
         published: Sequence[Published],
         accounts: Sequence[Mapping[str, Any]],
         verification: bytes | None = None,
+        faulty: Collection[str] = (),
     ):
         self.verification = verification
+        inside = tuple(f"{folder}/" for folder in faulty)
+        self.faulty = {
+            one.whole["release_id"] for one in published if f"{one.folder}/".startswith(inside)
+        }
         self.histories = histories(published)
         self.alarms: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for history in self.histories:
@@ -141,10 +150,19 @@ class Site:
         begun = min(whole["created"] for whole in wholes)
         return {
             "name": name or ALONE,
-            "metrics": [_summary(history, self.alarms[_page_of(history)]) for history in own],
-            "releases": [_release(whole, begun) for whole in wholes],
+            "metrics": [_summary(h, self._warnings(h)) for h in own],
+            "releases": [
+                _release(whole, begun) | {"faulty": whole["release_id"] in self.faulty}
+                for whole in wholes
+            ],
             "missing": gaps(windows),
         }
+
+    def _warnings(self, history: History) -> list[str]:
+        """What to know of the newest release of a metric."""
+        last = len(history.windows) - 1
+        lines = [one["line"] for one in self.alarms[_page_of(history)] if one["place"] == last]
+        return [_FAULTY] * (history.windows[last]["release"] in self.faulty) + lines
 
     def search(self) -> list[list[str]]:
         """(words, what they are, page) of all that can be found."""
@@ -160,10 +178,10 @@ class Site:
         return entries
 
 
-def _summary(history: History, alarms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _summary(history: History, warnings: Sequence[str]) -> dict[str, Any]:
     """A metric on the first page: its newest figure, and how the first of them went."""
     return {
-        "alarms": [one["line"] for one in alarms if one["place"] == len(history.windows) - 1],
+        "alarms": warnings,
         "name": history.metric,
         "title": title(history.newest.statement),
         **_first(history),
@@ -288,8 +306,9 @@ def _write(site: Site, folder: Path) -> int:
         shown = _metric(history) | {"alarms": site.alarms[_page_of(history)]}
         _page(path, named, shown, search, "metric", _shown(history), up="../")
         for one in history.releases:
-            place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
-            _copies(one, place, named)
+            id = one.statement["release_id"]
+            place = folder / "releases" / id / _slug(history.metric)
+            _copies(one, place, f"{named} · {_FAULTY}" if id in site.faulty else named)
     # The bytes that stand in the release are those that its signature is about.
     for id, written in site.written.items():
         place = folder / "releases" / id

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
 from pipelines.request.commands import deferred
+
+if TYPE_CHECKING:
+    from pipelines.verify.verify import Report
 
 _DOC = (
     "A static site over releases: each metric over time, with bands; what has changed beyond "
@@ -39,7 +42,7 @@ def add_to(commands: Any) -> None:
         help="show what is spent and left of its budgets; a file, or gs://BUCKET/ledger.json",
     )  # fmt: skip
     parser.add_argument(
-        "--key", metavar="FILE",
+        "--key", action="append", default=[], metavar="FILE",
         help="the public key of who publishes: add a page of what `hushbeam verify` finds",
     )  # fmt: skip
     parser.add_argument(
@@ -69,7 +72,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise RequestError("--serve ends with Ctrl-C, and --json answers at the end: name one")
     published = history.releases_in(arguments.releases)
     budgets = [account for path in arguments.ledger for account in accounts(path)]
-    pages = build(published, arguments.output, budgets, _verification(arguments))
+    report = _verification(arguments)
+    if report is None:
+        pages = build(published, arguments.output, budgets)
+    else:
+        from pipelines.verify.page import page
+
+        pages = build(published, arguments.output, budgets, page(report), report.faulty)
     index = f"{arguments.output}/index.html"
     answers.tell(pages=pages, releases=len(published), index=index)
     print(f"{pages:,} pages over {len(published):,} metrics' releases: {index}")
@@ -80,18 +89,17 @@ def run(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _verification(arguments: argparse.Namespace) -> bytes | None:
-    """The page of what holds of the releases, if a key is named.
+def _verification(arguments: argparse.Namespace) -> Report | None:
+    """What holds of the releases, if a key is named.
 
     Raises:
         RequestError: the key, the log or its head cannot be read; or one of them alone is named.
     """
-    if arguments.key is None:
+    if not arguments.key:
         if arguments.log or arguments.head:
             raise RequestError("--log and --head are for verification: name the --key as well")
         return None
-    from pipelines.verify.page import page
     from pipelines.verify.verify import opened, verified
 
     verifier = opened(arguments.key, arguments.log, arguments.head)
-    return page(verified(arguments.releases, verifier))
+    return verified(arguments.releases, verifier)

@@ -99,6 +99,10 @@ class CuratorPlan:
         return self.options.min_reports or 1
 
     @property
+    def priced(self) -> None:
+        """None: what a run costs is not yet computed from its record."""
+
+    @property
     def profile(self) -> None:
         """None: what the release reveals is known at one delta alone."""
 

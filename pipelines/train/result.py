@@ -13,7 +13,7 @@ import numpy as np
 
 from mechanisms.channel import Floats
 from mechanisms.learning.baseline import BaselineComparison
-from pipelines.releases.statement import counted, parquet, versions
+from pipelines.releases.statement import counted, parquet, recorded, versions
 from pipelines.train.curve import Curve, Point, curve_table, verdict
 from pipelines.train.estimator import as_joblib, as_json, kind
 from pipelines.train.schema import Schema
@@ -109,6 +109,7 @@ def train_statement(
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "in_words": _in_words(job, trained),
         "guarantees": {name: guarantee.as_dict() for name, guarantee in known.items()},
+        "design": recorded(job.plan.priced),
         "neighbours": job.plan.neighbours,
         **_counted(job, trained, tallies),
         "published_exactly": job.plan.exactly,

@@ -69,6 +69,11 @@ class SumsPlan:
         return {"local": Guarantee.none(why)}
 
     @property
+    def priced(self) -> JobTotals:
+        """From what the price follows."""
+        return self.design
+
+    @property
     def profile(self) -> PrivacyLoss:
         """The whole curve of what the release reveals."""
         return self.design.profile()

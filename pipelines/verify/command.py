@@ -34,14 +34,20 @@ def add_to(commands: Any) -> None:
         help="folders of releases, folders that hold such, or globs of them; local or gs://",
     )  # fmt: skip
     parser.add_argument(
-        "--key", required=True, metavar="FILE", help="the public key of who publishes, .pem"
-    )
+        "--key", action="append", required=True, metavar="FILE",
+        help="the public key of who publishes, .pem; again for what introduces the next key",
+    )  # fmt: skip
     parser.add_argument(
         "--log", metavar="FOLDER", help="the public log of the ledger, or a mirror of it"
     )
     parser.add_argument(
         "--head", metavar="FILE", help="a head of that log that you, or a witness, have kept"
     )
+    parser.add_argument(
+        "--keys", action="append", default=[], metavar="FILE",
+        help="a signed list of window keys; again for the list that somebody else was given",
+    )  # fmt: skip
+    parser.add_argument("--signer", metavar="FILE", help="the public key of who signs --keys, .pem")
     parser.add_argument(
         "--registry", metavar="FILE",
         help="write an entry for the deployments registry of NIST and OpenDP, a new .yaml",
@@ -58,7 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     from pipelines.verify.verify import opened, verified
 
     verifier = opened(arguments.key, arguments.log, arguments.head)
-    report = verified(arguments.releases, verifier)
+    if bool(arguments.keys) != bool(arguments.signer):
+        raise RequestError("--keys and --signer go together: name both, or none")
+    report = verified(arguments.releases, verifier, arguments.keys, arguments.signer or "")
     screen = Screen()
     screen.say(report.limit)
     for where, findings in report.findings.items():
@@ -69,11 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
                 highlight=False, markup=False, soft_wrap=True,
             )  # fmt: skip
     answers.tell(**report.as_dict())
-    if arguments.registry is not None:
+    if arguments.registry is not None and not report.faults:
         from pipelines.verify.registry import write
 
-        if report.faults:
-            raise RequestError("--registry: a release with faults has no entry: see above")
         write(arguments.registry, arguments.releases)
-    screen.say(f"{report.faults:,} faults, {report.unchecked:,} not checked")
+    elif arguments.registry is not None:
+        screen.say("--registry: no entry was written, for a release with faults has none")
+    screen.say(report.counts)
     return WITHHELD if report.faults else DONE

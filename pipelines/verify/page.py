@@ -19,14 +19,19 @@ _PAGE = """\
   :root {{ color-scheme: light dark; }}
   body {{ margin: 1rem auto; max-width: 60rem; padding: 0 1rem; font: 1rem/1.5 sans-serif; }}
   th, td {{ text-align: left; vertical-align: top; padding: .1rem .8rem .1rem 0; }}
-  .fault {{ font-weight: bold; }}
+  .fault {{ color: #b00020; font-weight: bold; }}
+  .not-checked {{ color: #8a5a00; }}
+  @media (prefers-color-scheme: dark) {{
+    .fault {{ color: #ff8a80; }}
+    .not-checked {{ color: #ffcc80; }}
+  }}
 </style>
 </head>
 <body>
 <nav><a href="index.html">All releases</a></nav>
 <h1>Verification</h1>
 <p><strong>{limit}</strong></p>
-<p>{counts} Who made this page may have written anything here. Repeat it with the key that you have
+<p>{counts}. Who made this page may have written anything here. Repeat it with the key that you have
 from who publishes: <code>hushbeam verify RELEASES --key PUBLIC.pem --log LOG --head HEAD</code></p>
 {releases}</body>
 </html>
@@ -35,7 +40,6 @@ from who publishes: <code>hushbeam verify RELEASES --key PUBLIC.pem --log LOG --
 
 def page(report: Report) -> bytes:
     """What holds of each release, what does not, and what nobody can tell."""
-    counts = f"{report.faults:,} faults, {report.unchecked:,} not checked."
     releases = "".join(
         f"<h2>{html.escape(where)}</h2>\n<table>\n<thead><tr><th>outcome</th><th>of</th>"
         "<th>what</th></tr></thead>\n<tbody>\n"
@@ -47,4 +51,6 @@ def page(report: Report) -> bytes:
         + "</tbody>\n</table>\n"
         for where, findings in report.findings.items()
     )
-    return _PAGE.format(limit=html.escape(report.limit), counts=counts, releases=releases).encode()
+    return _PAGE.format(
+        limit=html.escape(report.limit), counts=report.counts, releases=releases
+    ).encode()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mechanisms import designs
 from mechanisms.channel import Guarantee
-from mechanisms.privacy.loss import PrivacyLoss, worst_profile
+from mechanisms.privacy.loss import worst_profile
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import short, summed, total
 from pipelines.ledger.entries import Loss
@@ -46,12 +47,16 @@ def of_metric(name: str, said: Statement) -> Check:
         design = designs.read(record)
         if design.neighbours != promise.get("neighbours"):
             return fault(_SUBJECT, f"{name}: its noise is for other neighbours than it promises")
-        designs.require_met(design, epsilon, delta)
+        met = designs.require_met(design, epsilon, delta)
     except designs.UnknownDesignError:
         return unchecked(_SUBJECT, f"{name}: this version does not know its design")
     except _STRANGE:
         return fault(_SUBJECT, f"{name}: its noise does not meet {claim}")
-    if wrong := _contradicted(design, said):
+    try:
+        wrong = _contradicted(design, met.model, said)
+    except _STRANGE:
+        wrong = "its statement lacks what its price is computed from"
+    if wrong:
         return fault(_SUBJECT, f"{name}: {wrong}")
     tight = "computed again" if not _met(design, epsilon * _TIGHT, delta) else "computed to be less"
     return holds(_SUBJECT, f"{name}: {claim}, {tight}")
@@ -65,22 +70,45 @@ def _met(design: Any, epsilon: float, delta: float) -> bool:
     return True
 
 
-def _contradicted(design: Any, said: Statement) -> str:
-    """What a statement says in words of its own that its design does not."""
-    request = said.get("request", {})
-    if isinstance(design, designs.RandomisedReports):
-        if said["guarantees"]["release"]["model"] != design.model:
-            return f"its reports are those of the {design.model} model"
-        if design.model == "shuffle" and not said.get("n", design.n) >= design.n:
-            return f"it counts on {design.n:,} reports, and fewer came"
+def _contradicted(design: Any, model: str, said: Statement) -> str:
+    """What a statement says in words of its own that its design does not.
+
+    Raises:
+        KeyError, TypeError: it does not say what the price needs.
+    """
+    promise, local = (said["guarantees"][name] for name in ("release", "local"))
+    request = said["request"]
+    if _MODELS.index(promise["model"]) < _MODELS.index(model):
+        return f"its noise is that of the {model} model"
+    if promise["unit"].split()[0] != request["unit"]:
+        return "it promises for another unit than its request names"
+    if not _report_met([_of_report(design)], local):
+        return "a single report reveals more than it promises"
+    own: dict[str, Any] = {}
     if isinstance(design, designs.RandomisedReports) and design.model == "shuffle":
         own = {"min_reports": design.n, "honest_share": design.honest_share}
-    else:
-        own = {name: getattr(design, name) for name in ("enrolled",) if hasattr(design, name)}
+        if not said["n"] >= design.n:
+            return f"it counts on {design.n:,} reports, and fewer came"
+    elif (devices := getattr(design, "enrolled", getattr(design, "most", None))) is not None:
+        own = {"enrolled": devices}
     for name, value in own.items():
-        if request.get(name) not in (None, value):
+        if request[name] != value:
             return f"{name} is {value:g} in its design, and another in its request"
     return ""
+
+
+def _of_report(design: Any) -> tuple[float, float]:
+    """Epsilon and delta of a single report, of which most designs promise nothing."""
+    local = getattr(design, "local", None)
+    return (math.inf, 1.0) if local is None else (local.epsilon, local.delta)
+
+
+def _report_met(parts: Sequence[tuple[float, float]], promise: Statement) -> bool:
+    """Whether all that a unit reports keeps to what is promised of it."""
+    if promise["epsilon"] is None:
+        return bool(promise["model"] == "none")
+    sums = {"epsilon": (e for e, _ in parts), "delta": (d for _, d in parts)}
+    return all(math.fsum(sums[name]) <= promise[name] * _ROUNDED for name in sums)
 
 
 def of_plan(said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Check]:
@@ -95,31 +123,32 @@ def of_plan(said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Check
         yield unchecked(_SUBJECT, "the joint price cannot be computed from its statement yet")
         return
     try:
-        yield from _joint(promise, accounts, {*said["metrics"], *said["withheld"]}, metrics)
+        yield from _joint(said, promise, accounts, metrics)
     except _STRANGE:
         yield fault(_SUBJECT, "the accounts of the release are none, or do not meet their prices")
 
 
 def _joint(
-    promise: Statement, accounts: Any, names: set[str], metrics: Mapping[str, Statement]
+    said: Statement, promise: Statement, accounts: Any, metrics: Mapping[str, Statement]
 ) -> Iterator[Check]:
     listed = [name for account in accounts for name in account["metrics"]]
-    if sorted(listed) != sorted(names):
+    if sorted(listed) != sorted({*said["metrics"], *said["withheld"]}):
         yield fault(_SUBJECT, "the accounts of the release are not those of its metrics")
         return
-    claims = [said["guarantees"]["release"] for said in metrics.values()]
+    claims = [own["guarantees"]["release"] for own in metrics.values()]
     for name in ("epsilon", "delta"):
         if any(one[name] is None or not one[name] <= promise[name] * _ROUNDED for one in claims):
             yield fault(_SUBJECT, f"all metrics together: one of them alone has more {name}")
             return
-    if {one["unit"] for one in claims} - {promise["unit"]}:
+    units = {promise["unit"].split()[0], said["plan"]["unit"].split()[0]}  # "user per window"
+    if {one["unit"] for one in claims} - {promise["unit"]} or len(units) > 1:
         yield fault(_SUBJECT, "all metrics together: their unit is another")
         return
     for name, order in (("model", _MODELS), ("neighbours", _NEIGHBOURS)):
         if any(order.index(one[name]) > order.index(promise[name]) for one in claims):
             yield fault(_SUBJECT, f"all metrics together: one of them promises less ({name})")
             return
-    losses, unknown = [], 0
+    losses, reports, unknown = [], list[tuple[float, float]](), 0
     for account in accounts:
         for name, record in account["metrics"].items():
             own = metrics.get(name)
@@ -131,8 +160,21 @@ def _joint(
             ):
                 yield fault(_SUBJECT, f"{name} promises another thing than the release says of it")
                 return
-        unknown += sum(record is None for record in account["metrics"].values())
-        losses.append(_loss(promise, account))
+        known = [record for record in account["metrics"].values() if record is not None]
+        unknown += len(account["metrics"]) - len(known)
+        if known:
+            made = [designs.read(record) for record in known]
+            losses.append(_loss(promise["unit"], account, known, made))
+            shown = [_of_report(one) for one in made]
+            reports.append((max(e for e, _ in shown), max(d for _, d in shown)))
+    for name, order in (("model", _MODELS), ("neighbours", _NEIGHBOURS)):
+        if any(order.index(getattr(one, name)) > order.index(promise[name]) for one in losses):
+            yield fault(_SUBJECT, f"all metrics together: noise of one is for another {name}")
+            return
+    # Of those that have no design nothing is known, and the others come to this much at the least.
+    if not _report_met(reports, said["guarantees"]["local"]):
+        yield fault(_SUBJECT, "all metrics together: a unit's reports reveal more than is promised")
+        return
     if unknown:
         yield unchecked(_SUBJECT, f"all metrics together: {unknown} of them have no design as data")
         return
@@ -147,20 +189,19 @@ def _joint(
         yield fault(_SUBJECT, f"its metrics together come to more than {claim}")
 
 
-def _loss(promise: Statement, account: Statement) -> Loss:
+def _loss(unit: str, account: Statement, records: list[Any], made: list[Any]) -> Loss:
     """What one account may cost, by the designs of its metrics.
 
     Raises:
         ValueError: their noise is too small for it.
     """
-    epsilon, delta, neighbours = account["epsilon"], account["delta"], promise["neighbours"]
-    profiles = []
-    for record in account["metrics"].values():
-        if record is not None:
-            design = designs.read(record)
-            neighbours, curve = design.neighbours, designs.profile(design, epsilon, delta)
-            # In the digits that the plan has composed: other points are another bound.
-            profiles.append(curve if record.get("distinct") else short(curve))
-    guarantee = Guarantee(promise["model"], epsilon, delta, promise["unit"], "", neighbours)
-    profiles = profiles or [PrivacyLoss.from_guarantee(guarantee)]
-    return Loss.of(guarantee, worst_profile(profiles))
+    price = account["epsilon"], account["delta"]
+    model = max((designs.require_met(one, *price).model for one in made), key=_MODELS.index)
+    neighbours = max((one.neighbours for one in made), key=_NEIGHBOURS.index)
+    curves = [designs.profile(one, *price) for one in made]
+    # In the digits that the plan has composed: other points are another bound.
+    profiles = [
+        curve if record.get("distinct") else short(curve)
+        for record, curve in zip(records, curves, strict=True)
+    ]
+    return Loss.of(Guarantee(model, *price, unit, "", neighbours), worst_profile(profiles))

@@ -16,6 +16,7 @@ import yaml
 
 from pipelines.errors import RequestError, reason
 from pipelines.releases import history
+from pipelines.releases.history import Published
 from pipelines.storage.paths import new_file
 
 _FLAG = "--registry"
@@ -25,16 +26,24 @@ _UNITS = {"row": "Event-level", "user": "User-level"}
 _DECLARED = ("enrolled", "expected")
 
 
-def entry(releases: Sequence[str]) -> dict[str, Any]:
-    """The entry of a deployment.
+def entries(releases: Sequence[str]) -> list[dict[str, Any]]:
+    """The entries of deployments: one of each collection, one of each release that is of none.
 
     Args:
-        releases: of it, as of `history.releases_in`; the first one is described.
+        releases: of them, as of `history.releases_in`; the first one of each is described.
 
     Raises:
-        RequestError: there is none, or it promises nothing.
+        RequestError: there is none, or one promises nothing.
     """
-    published = history.releases_in(releases)
+    deployments: dict[str, list[Published]] = {}
+    for one in history.releases_in(releases):
+        plan = one.whole.get("plan") or {}
+        name = plan.get("collection") or one.whole["release_id"]
+        deployments.setdefault(name, []).append(one)
+    return [_entry(published) for published in deployments.values()]
+
+
+def _entry(published: Sequence[Published]) -> dict[str, Any]:
     whole, first = published[0].whole, published[0].whole["guarantees"]["release"]
     if first["epsilon"] is None:
         raise RequestError(f"{_FLAG}: {published[0].folder} promises nothing: it is no deployment")
@@ -101,16 +110,16 @@ def _slug(text: str) -> str:
 
 
 def write(file: str, releases: Sequence[str]) -> None:
-    """Write the entry of a deployment into a new file.
+    """Write the entries of deployments into a new file, a document of YAML for each.
 
     Raises:
-        RequestError: as of `entry`; or the file is there already, or cannot be written.
+        RequestError: as of `entries`; or the file is there already, or cannot be written.
     """
-    said = entry(releases)
+    said = entries(releases)
     if os.path.lexists(file):
         raise RequestError(f"{_FLAG}: {file} is there already: name a new file")
     try:
         with new_file(file, over=False) as stream:
-            stream.write(yaml.safe_dump(said, sort_keys=False, allow_unicode=True).encode())
+            stream.write(yaml.safe_dump_all(said, sort_keys=False, allow_unicode=True).encode())
     except OSError as error:
         raise RequestError(f"{_FLAG}: cannot write {file}: {reason(error)}") from None

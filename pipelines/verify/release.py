@@ -8,18 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-from mechanisms.channel import Guarantee
 from pipelines.errors import RequestError, reason
 from pipelines.ledger import public_log
 from pipelines.ledger.public_log import LogError, LogHead, PublicLog
 from pipelines.releases import history, statements
 from pipelines.releases.release import STATEMENT
-from pipelines.releases.signature import SIGNATURE, SignatureError, require_signed
-from pipelines.verify import price, tables
+from pipelines.releases.signature import SIGNATURE, Keys, SignatureError, require_signed
+from pipelines.verify import price, tables, words
 from pipelines.verify.verdict import Check, fault, holds, unchecked
-from pipelines.wording import promised
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -30,15 +26,17 @@ class Verifier:
     """What somebody has who verifies: public things, and no secret.
 
     Attributes:
-        key: of who publishes, had from them.
+        keys: of who publishes, had from them.
         log: the ledger's, or a mirror of it; None if he has none.
         seen: a head of it that he, or a witness, has kept; None if nobody has.
     """
 
-    key: Ed25519PublicKey
+    keys: Keys
     log: PublicLog | None = None
     seen: LogHead | None = None
-    _paid_for: dict[tuple[str, int], str] = field(default_factory=dict)  # change -> release's id
+    _paid_for: dict[tuple[str, int], str] = field(
+        default_factory=dict
+    )  # change -> what it paid for
 
     def of_log(self) -> Check:
         """Whether the log goes on from what was seen of it."""
@@ -47,7 +45,8 @@ class Verifier:
         head = self.log.head
         if self.seen is None:
             return unchecked(
-                "ledger", "no --head that was kept: the log may have been rolled back, or forked"
+                "ledger",
+                "no --head that was kept elsewhere: the log may have been rolled back, or forked",
             )
         try:
             self.log.require_later(self.seen)
@@ -66,7 +65,7 @@ class Verifier:
     def _signature(self, folder: str) -> Iterator[Check]:
         try:
             content = statements.read_file(folder, SIGNATURE)
-            digests = require_signed(f"{folder}/{SIGNATURE}", content, self.key)
+            digests = require_signed(f"{folder}/{SIGNATURE}", content, self.keys)
             there = _names(folder) - {SIGNATURE}
         except FileNotFoundError:
             yield fault(
@@ -77,7 +76,6 @@ class Verifier:
         except (SignatureError, OSError, ImportError) as error:
             yield fault("signature", reason(error))
             return
-        yield holds("signature", f"of {len(digests):,} files")
         wrong = [f"{_shown(name)} is missing" for name in sorted(digests.keys() - there)]
         wrong += [f"{_shown(name)} was not signed" for name in sorted(there - digests.keys())]
         for name in sorted(digests.keys() & there):
@@ -92,11 +90,13 @@ class Verifier:
             wrong.append(f"{STATEMENT} was not signed")
         for line in wrong:
             yield fault("files", line)
+        if not wrong:
+            yield holds("signature", f"of {len(digests):,} files")
 
     def _content(self, folder: str) -> Iterator[Check]:
         try:
             published = history.releases_in([folder])
-            whole, _ = statements.read_statement(folder)
+            whole, written = statements.read_statement(folder)
         except RequestError as error:
             yield fault("statement", str(error))
             return
@@ -105,22 +105,20 @@ class Verifier:
         )
         metrics = dict(named)
         said = {name: one.statement for name, one in metrics.items()}
-        plan = {"": whole} if whole["release"] == "plan" else {}
-        for name, statement in (said | plan).items():
-            yield from _words(name, statement)
+        yield from words.of_release(whole, said)
         for name, statement in said.items():
             yield price.of_metric(name, statement)
-        if plan:
+        if whole["release"] == "plan":
             yield from price.of_plan(whole, said)
         for name, one in metrics.items():
             try:
                 yield from tables.of_metric(name, one.folder, one.statement)
             except _STRANGE:
                 yield fault("tables", f"{name}: a table is not as hushbeam writes it")
-        yield self._paid(whole)
+        yield self._paid(whole, hashlib.sha256(_paid_content(folder, whole, written)).hexdigest())
 
-    def _paid(self, whole: Mapping[str, Any]) -> Check:
-        """Whether the public log of its ledger has the price of a release."""
+    def _paid(self, whole: Mapping[str, Any], own: str) -> Check:
+        """Whether the public log of its ledger has the price of a release, and of no other."""
         stamp = whole.get("ledger")
         if stamp is None:
             return unchecked("ledger", "the release was paid for from none")
@@ -146,7 +144,6 @@ class Verifier:
             covered = False
         if not covered:
             return fault("ledger", "less was paid than the release promises to cost")
-        own = str(whole.get("release_id"))
         if self._paid_for.setdefault((ledger, number), own) != own:
             return fault("ledger", f"change {number:,} of the log has paid for another release")
         return holds("ledger", f"change {number:,} of the log has set its price aside")
@@ -164,21 +161,15 @@ def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -
     return bool(promise["epsilon"] <= epsilon * (1 + 1e-9) and promise["delta"] <= delta)
 
 
-def _words(name: str, said: Mapping[str, Any]) -> Iterator[Check]:
-    """Whether a statement says in words what it says in numbers."""
-    one = said["guarantees"]["release"]
-    of = f"{name}: " * bool(name)
-    if one["epsilon"] is None:
-        return
+def _paid_content(folder: str, whole: Mapping[str, Any], written: bytes) -> bytes:
+    """What one price pays for once: all files, or the statement of what grows under one price."""
+    design = whole.get("design")
+    if design is None or (isinstance(design, dict) and design.get("is") == "running totals"):
+        return written
     try:
-        neighbours = one["neighbours"]
-        promise = Guarantee(one["model"], one["epsilon"], one["delta"], one["unit"], "", neighbours)
-        line = promised("", "", promise).partition(", and holds")[0]
-    except _STRANGE:
-        yield fault("statement", f"{of}its promise is none")
-        return
-    if not any(line in text for text in said.get("in_words", [])):
-        yield fault("statement", f"{of}it promises in words another thing than in numbers")
+        return statements.read_file(folder, SIGNATURE)
+    except OSError:
+        return written  # it is not signed: a fault of its own
 
 
 def _names(folder: str) -> set[str]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import RequestError
-from pipelines.ledger.public_log import LogError, read_head, read_log
+from pipelines.ledger.public_log import HEAD, LogError, read_head, read_log
 from pipelines.releases import history
-from pipelines.releases.signature import public_key
+from pipelines.releases.signature import public_keys
+from pipelines.verify.keys import of_lists
 from pipelines.verify.release import Verifier
 from pipelines.verify.verdict import LIMIT, Check, Outcome
 
-LOG = "ledger's log"
+LOG, KEYS = "ledger's log", "window keys"
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Report:
     """What verification has come to.
 
     Attributes:
-        findings: by the folder of a release; those of the log under `LOG`.
+        findings: by the folder of a release; those of the log under `LOG`, of lists under `KEYS`.
         limit: what no verification shows.
     """
 
@@ -38,6 +40,21 @@ class Report:
         """Of how many nobody knows."""
         return self._count("not checked")
 
+    @property
+    def faulty(self) -> list[str]:
+        """The folders of releases with a fault."""
+        return [
+            where
+            for where, findings in self.findings.items()
+            if where not in (LOG, KEYS) and any(one.outcome == "fault" for one in findings)
+        ]
+
+    @property
+    def counts(self) -> str:
+        """Both, for people."""
+        faults = "1 fault" if self.faults == 1 else f"{self.faults:,} faults"
+        return f"{faults}, {self.unchecked:,} not checked"
+
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
         return {
@@ -53,18 +70,18 @@ class Report:
         return sum(one.outcome == outcome for many in self.findings.values() for one in many)
 
 
-def opened(key: str, log: str | None = None, head: str | None = None) -> Verifier:
+def opened(keys: Sequence[str], log: str | None = None, head: str | None = None) -> Verifier:
     """What somebody verifies with.
 
     Args:
-        key: file of the public key of who publishes.
+        keys: files of the public keys of who publishes, as of `public_keys`.
         log: folder of a ledger's public log.
-        head: file of a head of it that was kept.
+        head: file of a head of it that was kept; the log's own file tells nothing.
 
     Raises:
-        RequestError: one of them cannot be read, or is not signed by that key.
+        RequestError: one of them cannot be read, or is signed by none of the keys.
     """
-    public = public_key("--key", key)
+    public = public_keys("--key", keys)
     if head is not None and log is None:
         raise RequestError("--head is compared with a log: name that with --log")
     try:
@@ -72,21 +89,28 @@ def opened(key: str, log: str | None = None, head: str | None = None) -> Verifie
     except LogError as error:
         raise RequestError(f"--log: {error}") from None
     try:
-        return Verifier(public, known, None if head is None else read_head(head, public))
+        seen = None if head is None else read_head(head, public)
+        if head is not None and log is not None and os.path.samefile(head, os.path.join(log, HEAD)):
+            seen = None
+        return Verifier(public, known, seen)
     except LogError as error:
         raise RequestError(f"--head: {error}") from None
 
 
-def verified(releases: Sequence[str], verifier: Verifier) -> Report:
+def verified(
+    releases: Sequence[str], verifier: Verifier, lists: Sequence[str] = (), signer: str = ""
+) -> Report:
     """What holds of some releases.
 
     Args:
         releases: folders of releases, folders that hold such, or globs of either.
         verifier: of `opened`.
+        lists, signer: as of `of_lists`.
 
     Raises:
-        RequestError: there is none.
+        RequestError: there is none, or a list cannot be read.
     """
-    folders = [folder for pattern in releases for folder in history.folders_in(pattern)]
+    folders = [folder.rstrip("/") for pattern in releases for folder in history.folders_in(pattern)]
     findings = {LOG: [verifier.of_log()]}
+    findings |= {KEYS: [of_lists(lists, signer)]} if lists else {}
     return Report(findings | {one: verifier.of_release(one) for one in dict.fromkeys(folders)})

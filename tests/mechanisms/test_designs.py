@@ -12,26 +12,84 @@ import pytest
 from mechanisms import catalog, designs
 from mechanisms.catalog import build
 from mechanisms.counters.design import Counters
+from mechanisms.counters.dummies import Correlated
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level, Portion
+from mechanisms.counters.noise import Gaussian, Laplace
 from mechanisms.designs import RandomisedReports, UnknownDesignError, read, require_met, written
+from mechanisms.sampling.exact_geometric import ExactGeometric
 
-SEARCHED = [
+# What was published with another claim than it keeps has no record.
+OF_REPORTS = [
     (name, small)
     for name, one in catalog.registrations().items()
-    if one.searched
-    and one.of_reports
-    and not one.constructor.__module__.startswith("mechanisms.papers")
+    if one.of_reports and one.claims_hold
     for small in one.small
 ]
 
 
-@pytest.mark.parametrize(("name", "small"), SEARCHED)
-def test_what_auto_takes_is_read_back_from_json(name: str, small: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "small"), OF_REPORTS)
+def test_every_mechanism_is_read_back_and_its_price_computed_again(
+    name: str, small: dict[str, Any]
+) -> None:
     mechanism = build(name, **small)
     record = json.loads(json.dumps(written(mechanism), allow_nan=False))
-    assert read(record) == mechanism
-    assert read(record).local == mechanism.local
+    again = read(record)
+    assert again == mechanism
+    assert again.local == mechanism.local
+    if "n" in small:
+        claim = small["epsilon"], small["delta"]
+        share = small.get("honest_share", 1.0)
+        reports = RandomisedReports(again, "shuffle", *claim, small["n"], share)
+    else:
+        claim = mechanism.local.epsilon, mechanism.local.delta
+        reports = RandomisedReports(again, "local", *claim, 1)
+    require_met(reports, *claim)
+    with pytest.raises(ValueError, match="do not meet epsilon"):
+        require_met(reports, 0.5 * claim[0], 0.5 * claim[1])
+
+
+RECORDS = [
+    (Level(1, 9), "slots", True), (Level(1, 9), "slots", 1.0), (Level(1, 9), "weight", "1"),
+    (Level(1, 9), "weight", None), (ExactGeometric(1, 2), "numerator", [1]),
+    (RandomisedReports(build("grr", epsilon=1.0, domain_size=9), "local", 1.0, 0.0, 1), "mechanism",
+     {"is": "level", "slots": 1, "counters": 1, "weight": 1.0}),
+    (JobTotals.meeting((Level(1, 9),), "replace", 1.0, 0.0), "neighbours", "none"),
+    (JobTotals.meeting((Level(1, 9),), "replace", 1.0, 0.0), "levels", [1]),
+    (JobTotals.meeting((Level(1, 9),), "replace", 1.0, 0.0), "levels", 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("design", "field", "value"), RECORDS)
+def test_fields_of_a_record_are_those_of_its_kind(design: Any, field: str, value: Any) -> None:
+    record = written(design)
+    read(record)
+    with pytest.raises(TypeError, match=f"{field} of .* is of another type"):
+        read(record | {field: value})
+    for other in ({key: record[key] for key in record if key != field}, record | {"more": 1}):
+        with pytest.raises(TypeError, match="has the fields"):
+            read(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("model", "central"), ("n", 0), ("n", -9), ("honest_share", 0.0), ("honest_share", 1.5),
+     ("epsilon", -1.0), ("delta", 1.0), ("delta", -0.1), ("distinct", 0), ("distinct", -1)],
+)  # fmt: skip
+def test_no_reports_are_read_that_nobody_sends(name: str, value: Any) -> None:
+    record = written(
+        RandomisedReports(build("grr", epsilon=1.0, domain_size=9), "local", 1.0, 0.0, 1)
+    )
+    with pytest.raises(ValueError, match=r"epsilon|reports|honest_share"):
+        read(record | {name: value})
+
+
+def test_digits_under_one_noise_are_levels_alike() -> None:
+    """Their price is that of the first level, so another must not let a user raise more."""
+    digits = Correlated((1, 2), Laplace(90, 0.4), Gaussian(50, 5.0))
+    record = written(Counters((Level(1, 9), Level(2, 9)), digits, "replace", 9.0, 1e-3))
+    with pytest.raises(ValueError, match="a level for each digit"):
+        require_met(read(record), 9.0, 1e-3)
 
 
 def test_rationals_are_exact() -> None:

@@ -92,7 +92,7 @@ MUTANTS = (
     Mutant(
         "list-is-not-signed",
         "A list of keys is believed whoever has signed it: each device can be given its own.",
-        "pipelines/parties/published.py",
+        "pipelines/releases/key_list.py",
         "signer.verify(bytes.fromhex(str(signature)), _PURPOSE + canonical(document))",
         "bytes.fromhex(str(signature))",
         _KEYS,
@@ -100,7 +100,7 @@ MUTANTS = (
     Mutant(
         "keys-may-change",
         "A window's key is replaced by another one, and the device that has seen it says nothing.",
-        "pipelines/parties/published.py",
+        "pipelines/releases/key_list.py",
         "joined.setdefault((key.fingerprint, key.role), key).public != key.public",
         "joined.setdefault((key.fingerprint, key.role), key) is None",
         _KEYS,

@@ -95,7 +95,7 @@ MUTANTS = (
     Mutant(
         "window-key-that-changes",
         "A device takes another key for a window than it has seen.",
-        "pipelines/parties/published.py",
+        "pipelines/releases/key_list.py",
         "key).public != key.public:",
         "key).public == 0:",
         ("tests/pipelines/test_published_keys.py",),

@@ -36,10 +36,10 @@ from mechanisms.wire.sealing import info, key_id, slot_info
 from mechanisms.wire.strings import NULL, seals_of, string_inputs
 from mechanisms.wire.tokens import Issuer
 from pipelines.parties.device import ClientReports
-from pipelines.parties.published import KeyList, WindowKey, signed
 from pipelines.plan.described import described
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
+from pipelines.releases.key_list import KeyList, WindowKey, signed
 from tests.oracles import voprf
 from tests.oracles.checked_plan import CheckedPlan, client_schema
 from tests.oracles.wire import GOLDEN_KEY, PLAN, hpke_seal

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from mechanisms.wire.oblivious import Evaluator
 from mechanisms.wire.sealing import create_key, public_key
 from pipelines.errors import RequestError
-from pipelines.parties.published import (
+from pipelines.parties.window_keys import LIST, SIGNER, KeyFolder
+from pipelines.releases.key_list import (
     KeyList,
     WindowKey,
     published_key,
@@ -19,7 +20,6 @@ from pipelines.parties.published import (
     signed,
     verified,
 )
-from pipelines.parties.window_keys import LIST, SIGNER, KeyFolder
 
 SIGNING = Ed25519PrivateKey.from_private_bytes(bytes(32))
 MARK = bytes(range(16))

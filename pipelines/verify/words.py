@@ -1,0 +1,95 @@
+"""What a statement promises in words, written again from its numbers by what wrote it first."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mechanisms.channel import Guarantee
+from pipelines.metrics.terms import cautioned, next_to_nothing
+from pipelines.verify.verdict import Check, fault, holds, unchecked
+from pipelines.wording import CHANGES, distinct_promises, meaning
+
+_SUBJECT = "statement"
+_STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+# What no line says but promises, and cautions, that are written from numbers.
+_CLAIM = re.compile(
+    r"\b(epsilon|delta)\W+((of|is)\W+)?[0-9]|factor of at most [0-9]|[Nn]othing is promised|"
+    f"{CHANGES}"
+)
+_DECLARED = ("min_reports", "expected", "enrolled")
+
+Statement = Mapping[str, Any]
+
+
+def of_release(whole: Statement, metrics: Mapping[str, Statement]) -> Iterator[Check]:
+    """Whether all statements of a release promise in words what they promise in numbers.
+
+    Args:
+        whole: the statement of all of it.
+        metrics: those of its metrics, by name.
+    """
+    further = 0
+    for name, said in metrics.items():
+        further += len(said.get("in_words", []))
+        yield from _of(f"{name}: ", said, {})
+    if whole["release"] == "plan":
+        further += len(whole.get("in_words", []))
+        yield from _of("", whole, metrics)
+    if further:
+        yield unchecked(_SUBJECT, "what else its lines in words say: nothing shows that it is true")
+
+
+def _of(name: str, said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Check]:
+    try:
+        lines, guarantees = [*said.get("in_words", [])], _guarantees(said)
+        promises = [meaning(one, _least(said)) for one in distinct_promises(guarantees)]
+        known = {*promises, *_cautions(said, metrics)}
+        claims = [line for line in lines if _CLAIM.search(line) and line not in known]
+        claims += [one.how for one in guarantees if _CLAIM.search(one.how)]
+    except _STRANGE:
+        yield fault(_SUBJECT, f"{name}its promise is none")
+        return
+    # Some of those that have no design as data say in their own words what changes, and who sees.
+    numbers = promises[0].partition(CHANGES)[2].partition(", and holds")[0]
+    missing = {*promises} - {*lines}
+    if not missing and not claims:
+        yield holds(_SUBJECT, f"{name}it promises in words what it promises in numbers")
+    elif said.get("design") is None and any(numbers in line for line in lines):
+        yield unchecked(_SUBJECT, f"{name}it promises in words of its own, beside its numbers")
+    elif missing:
+        yield fault(_SUBJECT, f"{name}it promises in words another thing than in numbers")
+    else:
+        yield fault(_SUBJECT, f"{name}it promises more in words than in numbers")
+
+
+def _guarantees(said: Statement) -> list[Guarantee]:
+    """Of the release, and of a single report, if it says so."""
+    promised = said["guarantees"]
+    records = [promised[name] for name in ("release", "local") if name in promised]
+    infinite = {"epsilon": math.inf}
+    return [Guarantee(**one | (infinite if one["epsilon"] is None else {})) for one in records]
+
+
+def _least(said: Statement) -> int:
+    """The least batch that noise was computed for; of a plan that of any metric."""
+    design = said.get("design")
+    if design is None:
+        return int(said.get("request", {}).get("min_reports") or 0)
+    accounts = design if isinstance(design, list) else [{"metrics": {"": design}}]
+    records = [one or {} for account in accounts for one in account["metrics"].values()]
+    return min(int(one.get("n", 0)) for one in records)
+
+
+def _cautions(said: Statement, metrics: Mapping[str, Statement]) -> Iterator[str]:
+    """What large epsilons and deltas call for, of it and of its metrics."""
+    guarantees = _guarantees(said)
+    requests = [one.get("request", {}) for one in (said, *metrics.values())]
+    declared = {None, *(one.get(name) for one in requests for name in _DECLARED)}
+    yield from next_to_nothing(*guarantees)
+    for number in declared:
+        yield from cautioned(guarantees[0].delta, number)
+    for name, one in metrics.items():
+        yield from (f"{name}: {line}" for line in _cautions(one, {}))
