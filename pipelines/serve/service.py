@@ -73,8 +73,8 @@ class Open:
         """Digests (SHA-256, hexadecimal) of the credentials that may fetch tokens, as of now."""
         file = Path(self.terms.devices)
         with contextlib.suppress(OSError, ValueError):  # while it is replaced the last list counts
-            found = file.stat()
-            state = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stat = file.stat()
+            state = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if state != self._listed[0]:
                 self._listed = state, frozenset(file.read_text("ascii").split())
         return self._listed[1]

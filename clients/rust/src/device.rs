@@ -9,7 +9,7 @@ use crate::counters::{slot_levels, slot_words};
 use crate::encoders::{self, Domain};
 use crate::permanent::Permanent;
 use crate::plan::{Channel, Client, Encoder, FORMAT, Metric, Plan};
-use crate::random::{Keystream, Source, dice32, integers};
+use crate::random::{self, Keystream, Source, dice32, integers};
 use crate::report::{self, File, Id, Mark, device_draw, device_id};
 use crate::rows::{self, Row};
 use crate::sealing::PublicKey;
@@ -39,11 +39,7 @@ impl Device {
         if plan.window.is_none() {
             return Err(Error::new("the plan names no window: check --json --window"));
         }
-        let secret = <[u8; 32]>::try_from(secret).ok().map(Zeroizing::new);
-        let secret = secret.filter(|bytes| bytes.iter().any(|byte| *byte != bytes[0]));
-        let secret = secret
-            .ok_or_else(|| Error::new("the secret must be 32 random bytes, never all the same"))?;
-        Ok(Self { plan, secret, values })
+        Ok(Self { plan, secret: random::secret(secret)?, values })
     }
 
     /// A file of plain reports; none if there is nothing to report, or others are asked.

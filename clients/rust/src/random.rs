@@ -119,6 +119,13 @@ pub(crate) fn below(source: &mut dyn Source, bound: u32) -> u32 {
     }
 }
 
+/// A copy of a secret that may be one.
+pub(crate) fn secret(bytes: &[u8]) -> Result<Zeroizing<[u8; 32]>> {
+    let secret = <[u8; 32]>::try_from(bytes).ok().map(Zeroizing::new);
+    let secret = secret.filter(|bytes| bytes.iter().any(|byte| *byte != bytes[0]));
+    secret.ok_or_else(|| Error::new("the secret must be 32 random bytes, never all the same"))
+}
+
 /// HMAC-SHA256 of some parts, one after another.
 pub(crate) fn hmac(key: &[u8], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("HMAC takes any key");

@@ -7,7 +7,7 @@ use rand_core::{CryptoRng, RngCore};
 use voprf::{BlindedElement, EvaluationElement, Group, Proof, Ristretto255, VoprfClient};
 use zeroize::Zeroizing;
 
-use crate::random::Source;
+use crate::random::{Keystream, Source, secret};
 use crate::{Error, Result};
 
 // Bytes.
@@ -92,9 +92,17 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for so many tokens. An issuer answers the same elements again, and others not:
-    /// keep the key of a [`Keystream`](crate::Keystream), and draw from it, until the answer is
-    /// there. Whoever has that key knows the tokens.
+    /// A request for so many tokens, made again by the same key: 32 random bytes of this window,
+    /// which the device keeps until the answer is there. An issuer answers the same elements
+    /// again, and others not. Whoever has the key knows the tokens.
+    ///
+    /// # Errors
+    /// The key is none; and as of [`Blinded::drawn`].
+    pub fn of_key(count: usize, key: &[u8]) -> Result<Self> {
+        Self::drawn(count, &mut Keystream::of(&*secret(key)?))
+    }
+
+    /// A request for so many tokens.
     ///
     /// # Errors
     /// As of [`Blinded::drawn`].

@@ -95,6 +95,8 @@ fn an_answer_that_is_not_of_the_published_key_is_refused() {
     }
     assert!(request.tokens(&good, &public).is_ok());
     assert!(Request::drawn(0, &mut source).is_err());
+    assert!(Request::of_key(1, &[7; 32]).is_err());
+    assert!(Request::of_key(1, &SEED[..31]).is_err());
     assert!(Request::drawn(1 << 16, &mut source).is_err());
     let error = Blinded::drawn(vec![vec![7; 1 << 16]], &mut source).err().unwrap().to_string();
     assert_eq!(error, "an input has at most 65535 bytes");
@@ -117,7 +119,7 @@ fn requests_and_what_comes_of_them_are_the_vectors() {
     let open = |case: &serde_json::Value| Keystream::of(&unhex(&case["key"]).try_into().unwrap());
     for case in told["tokens"].as_array().unwrap() {
         let count = case["count"].as_u64().unwrap() as usize;
-        let made = Request::drawn(count, &mut open(case)).unwrap();
+        let made = Request::of_key(count, &unhex(&case["key"])).unwrap();
         assert_eq!(hex(&made.elements()), case["elements"].as_str().unwrap());
         let tokens = made.tokens(&unhex(&case["answer"]), &unhex(&case["public"])).unwrap();
         let wanted: Vec<_> = case["tokens"].as_array().unwrap().iter().map(unhex).collect();

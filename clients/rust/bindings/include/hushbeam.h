@@ -108,10 +108,16 @@ void hushbeam_report(const struct HushbeamDevice *device,
  A request for 1 .. 65,535 tokens, or a null pointer; the answer has the elements that go to the
  issuer, 32 bytes each.
 
+ `key` is 32 random bytes of this window. The same key makes the same request again, and an issuer
+ answers a device no other: keep it until the answer is there.
+
  # Safety
- `answer` has room for one.
+ `key` points to as many bytes as its length says, and `answer` has room for one.
  */
-struct HushbeamRequest *hushbeam_request_new(uintptr_t count, struct HushbeamAnswer *answer);
+struct HushbeamRequest *hushbeam_request_new(uintptr_t count,
+                                             const uint8_t *key,
+                                             uintptr_t key_length,
+                                             struct HushbeamAnswer *answer);
 
 /*
  The tokens, 64 bytes each, by what the issuer answered: evaluated elements, then a proof.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::slice;
 
 use hushbeam::plan::Plan;
-use hushbeam::{Device, Keystream, PublicKey, Request, Result, StringRequest, rows_of_json};
+use hushbeam::{Device, PublicKey, Request, Result, StringRequest, rows_of_json};
 
 /// The answer has what was asked for.
 pub const HUSHBEAM_MADE: i32 = 0;
@@ -141,17 +141,21 @@ pub unsafe extern "C" fn hushbeam_report(
 /// A request for 1 .. 65,535 tokens, or a null pointer; the answer has the elements that go to the
 /// issuer, 32 bytes each.
 ///
+/// `key` is 32 random bytes of this window. The same key makes the same request again, and an issuer
+/// answers a device no other: keep it until the answer is there.
+///
 /// # Safety
-/// `answer` has room for one.
+/// `key` points to as many bytes as its length says, and `answer` has room for one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hushbeam_request_new(
     count: usize,
+    key: *const u8,
+    key_length: usize,
     answer: *mut HushbeamAnswer,
 ) -> *mut HushbeamRequest {
-    let made = Keystream::system().and_then(|mut source| {
-        let request = Request::drawn(count, &mut source)?;
+    let made = Request::of_key(count, unsafe { bytes(key, key_length) }).map(|request| {
         let elements = request.elements();
-        Ok((HushbeamRequest(request), elements))
+        (HushbeamRequest(request), elements)
     });
     unsafe { HushbeamAnswer::object(made, answer) }
 }

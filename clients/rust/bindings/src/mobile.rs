@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use hushbeam::PublicKey;
 use hushbeam::plan::Plan;
-use hushbeam::{Keystream, PublicKey};
 
 /// What was wrong, where, and what to do, in one line.
 #[derive(Debug, uniffi::Error)]
@@ -150,11 +150,11 @@ pub struct Request(hushbeam::Request);
 
 #[uniffi::export]
 impl Request {
-    /// For 1 .. 65,535 tokens.
+    /// For 1 .. 65,535 tokens. `key` is 32 random bytes of this window: the same key makes the same
+    /// request again, and an issuer answers a device no other. Keep it until the answer is there.
     #[uniffi::constructor]
-    pub fn new(count: u32) -> Result<Arc<Self>> {
-        let mut source = Keystream::system()?;
-        Ok(Arc::new(Self(hushbeam::Request::drawn(count as usize, &mut source)?)))
+    pub fn new(count: u32, key: Vec<u8>) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self(hushbeam::Request::of_key(count as usize, &key)?)))
     }
 
     /// What goes to the issuer.

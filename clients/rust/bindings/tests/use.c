@@ -34,7 +34,7 @@ int main(int count, char **words) {
     hushbeam_free(answer.data, answer.length);
     hushbeam_device_free(device);
 
-    HushbeamRequest *request = hushbeam_request_new(3, &answer);
+    HushbeamRequest *request = hushbeam_request_new(3, secret, sizeof secret, &answer);
     if (request == NULL || answer.length != 3 * 32) return 4;
     hushbeam_free(answer.data, answer.length);
     hushbeam_request_free(request);

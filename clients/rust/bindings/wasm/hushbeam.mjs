@@ -50,9 +50,9 @@ export async function open(bytes) {
         free: () => module.hushbeam_device_free(object),
       };
     },
-    /** A request for tokens of one window. */
-    request(count) {
-      const { object, bytes } = call("hushbeam_request_new", [count]);
+    /** A request for tokens of one window, made again by the same key of 32 random bytes. */
+    request(count, secret) {
+      const { object, bytes } = call("hushbeam_request_new", [count], secret);
       return {
         elements: bytes,
         tokens: (issued, key) => call("hushbeam_tokens", [object], issued, key).bytes,

@@ -76,10 +76,12 @@ class VectorsTest {
 
     @Test
     fun tokensOfAnotherKeyAreRefused() {
-        Request(3u).use { request ->
+        val key = ByteArray(32) { it.toByte() }
+        Request(3u, key).use { request ->
+            Request(3u, key).use { assertContentEquals(request.elements(), it.elements()) }
             assertEquals(3 * 32, request.elements().size)
             assertFailsWith<HushbeamException> { request.tokens(ByteArray(160), ByteArray(32)) }
         }
-        assertFailsWith<HushbeamException> { Request(0u) }
+        assertFailsWith<HushbeamException> { Request(0u, key) }
     }
 }
