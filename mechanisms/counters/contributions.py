@@ -138,17 +138,18 @@ def pairs(
             keys, numbers = keys.take(order), numbers.take(order)
     new = begins(keys)
     first = np.flatnonzero(new)
-    rows = np.diff(first, append=keys.size)
-    sums: NDArray[Any] = rows
     if numbers is not None:
         # One after the other, as they came: a sum of doubles hangs on that.
         sums, again = numbers.take(first), np.flatnonzero(~new)
         np.add.at(sums, again - np.arange(1, again.size + 1), numbers.take(again))
     keys = keys.take(first)
-    have = np.bincount((keys // word.type(size)).astype(np.int64), minlength=n)
+    owner = (keys // word.type(size)).astype(np.int64)
+    have = np.bincount(owner, minlength=n)
     owner, place, chosen = _chosen(have, k, rng)
     kinds = (keys.take(chosen) % word.type(size)).astype(np.int64)
-    return Pairs(owner, place, kinds, sums.take(chosen), rows.take(chosen), have > k)
+    rows = np.append(first, new.size).take(chosen + 1) - first.take(chosen)
+    amounts: NDArray[Any] = rows if numbers is None else sums.take(chosen)
+    return Pairs(owner, place, kinds, amounts, rows, have > k)
 
 
 def _chosen(have: Slots, k: int, rng: RandomSource) -> tuple[Slots, Slots, Slots]:
@@ -192,4 +193,4 @@ def stable_order(keys: NDArray[Any], end: int) -> NDArray[np.intp]:
         return np.argsort(keys, kind="stable")
     words = keys.astype(np.uint64) << np.uint64(bits) | np.arange(keys.size, dtype=np.uint64)
     words.sort()
-    return (words & np.uint64((1 << bits) - 1)).astype(np.intp)
+    return (words & np.uint64((1 << bits) - 1)).view(np.intp)

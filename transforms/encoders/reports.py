@@ -308,8 +308,10 @@ class Reporting(Levelled):
         self, users: NDArray[np.int64], none: NDArray[np.bool_], n: int
     ) -> NDArray[np.bool_]:
         """(n,) who has a row without a number; of averages, which leave it out, no row with one."""
+        if not none.any():  # as of most buckets: then no row is looked at
+            return np.zeros(n, np.bool_)
         some: NDArray[np.bool_] = np.bincount(users[none], minlength=n) > 0
-        if self.averaged and none.any():  # so that shares are of units that are counted once
+        if self.averaged:  # so that shares are of units that are counted once
             some &= np.bincount(users[~none], minlength=n) == 0
         return some
 
