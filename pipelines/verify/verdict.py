@@ -16,7 +16,7 @@ class Check(NamedTuple):
     """What was looked at, and what came of it.
 
     Attributes:
-        subject: "signature", "files", "statement", "price", "tables" or "ledger".
+        subject: "signature", "files", "statement", "price", "tables", "ledger" or "keys".
         outcome: whether it holds.
         said: in a line: what holds, what does not, or why nobody knows.
     """

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from tests.mutants import (
     accounting,
     counters,
+    evidence,
     figures,
     files,
     ledgers,
@@ -42,6 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *randomness.MUTANTS,
     *mechanisms.MUTANTS,
     *counters.MUTANTS,
+    *evidence.MUTANTS,
     *figures.MUTANTS,
     *planted.MUTANTS,
     *accounting.MUTANTS,

@@ -263,6 +263,7 @@ RE_SIGNED: dict[str, Callable[[Path], None]] = {
         "in_words",
         to=lambda lines: [*lines, "By another proof this is epsilon 0.01, delta 0."],
     ),
+    "no promise in words": said("size", "in_words", to=lambda lines: lines[1:]),
     "a contradicting proof": said("city", "guarantees", "release", "how", to="epsilon is 0.01"),
     "a promise of a report": said(
         "city",
