@@ -290,7 +290,6 @@ def _write(site: Site, folder: Path) -> int:
         for one in history.releases:
             place = folder / "releases" / one.statement["release_id"] / _slug(history.metric)
             _copies(one, place, named)
-    # The bytes that stand in the release are those that its signature is about.
     for id, written in site.written.items():
         place = folder / "releases" / id
         place.mkdir(parents=True, exist_ok=True)
