@@ -12,16 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms import honesty
 from mechanisms.randomness import RandomSource
-
-if TYPE_CHECKING:
-    from mechanisms.specification import Channel
+from mechanisms.specification import Channel
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -224,7 +222,7 @@ class Mechanism(AsFields, ABC):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
-    def specification(self) -> "Channel | None":
+    def specification(self) -> Channel | None:
         """All that a client in another language needs to be this one; None if it is not written.
 
         `docs/appendix/wire.md` says how each is run.

@@ -119,8 +119,7 @@ def add_commands(commands: Any, word: str | None) -> None:
     if word in _OTHERS:
         import_module(_OTHERS[word].module).add_to(commands)
     elif word is not None and registry.known(word):
-        # What all releases ask takes a tenth of what `ledger show` does to import.
-        from pipelines.command import metric
+        from pipelines.command import metric  # a tenth of what `ledger show` would import
 
         metric.add_to(commands, word)
     elif word in _others():

@@ -11,8 +11,7 @@ import contextlib
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -27,9 +26,8 @@ _OPTIONAL = (
     "absl", "bson", "pandas", "pymongo", "torch", "google.cloud.", "apitools", "apache_beam.io.gcp",
 )  # fmt: skip
 
-# Executed when something of them is asked for: what scipy copies of numpy's names, and what Beam,
-# gRPC and readers of docstrings have for other jobs. None whose parts somebody imports before
-# itself.
+# Executed when something of them is asked for: what scipy copies of numpy's names, and what others
+# have for other jobs. None whose parts somebody imports before itself.
 _LATER = {
     "dateutil.parser", "grpc.aio", "httplib2", "numpy.char", "numpy.ctypeslib", "numpy.f2py",
     "numpy.rec", "numpy.testing", "pydoc", "yaml",
@@ -102,7 +100,7 @@ class _SparingFinder(MetaPathFinder):
         def exec_module(module: ModuleType) -> None:
             self._executed += 1
             try:
-                with _stand_ins(_STAND_INS.get(name, {})):
+                with _stand_ins() if name == "apache_beam" else contextlib.nullcontext():
                     execute(module)
                 finish()
             finally:
@@ -198,21 +196,19 @@ def _is_plain(hint: object) -> TypeGuard[type]:
 
 
 # Modules that Beam takes names of, and mostly uses none: what they are while it is imported.
-_STAND_INS: dict[str, dict[str, dict[str, object]]] = {
-    "apache_beam": {
-        "beartype.door": {"is_subhint": _is_subhint},
-        "beartype.roar": {"BeartypeDoorException": ()},  # none reaches Beam
-    }
+_STAND_INS: dict[str, dict[str, object]] = {
+    "beartype.door": {"is_subhint": _is_subhint},
+    "beartype.roar": {"BeartypeDoorException": ()},  # none reaches Beam
 }
 
 
 @contextlib.contextmanager
-def _stand_ins(names: Mapping[str, Mapping[str, object]]) -> Iterator[None]:
-    """Have modules of these names meanwhile; what is in use stays."""
-    added = [name for name in names if name not in sys.modules]
+def _stand_ins() -> Iterator[None]:
+    """Have them meanwhile; what is in use stays."""
+    added = [name for name in _STAND_INS if name not in sys.modules]
     for name in added:
         sys.modules[name] = ModuleType(name)
-        vars(sys.modules[name]).update(names[name])
+        vars(sys.modules[name]).update(_STAND_INS[name])
     try:
         yield
     finally:
@@ -230,19 +226,17 @@ class _EmptyDocstring(defaultdict[str, list[Any]]):
         return "\n"
 
 
-def _finish_docstrings(module: str, name: str) -> None:
-    """Have nobody parse and write anew docstrings of functions, which nobody reads."""
-    setattr(sys.modules[module], name, _EmptyDocstring)
+# Who parses docstrings of functions and writes them anew, which nobody reads.
+_DOCS = {"pyarrow.vendored.docscrape": "NumpyDocString", "scipy._lib._docscrape": "FunctionDoc"}
+
+
+def _finish_docstrings() -> None:
+    for module in _DOCS.keys() & sys.modules.keys():
+        setattr(sys.modules[module], _DOCS[module], _EmptyDocstring)
 
 
 _FINISH: dict[str, Callable[[], None]] = {
     "apache_beam": _finish_beam,
     "pyarrow": _finish_arrow,
-    **{
-        module: partial(_finish_docstrings, module, name)
-        for module, name in (
-            ("pyarrow.vendored.docscrape", "NumpyDocString"),
-            ("scipy._lib._docscrape", "FunctionDoc"),
-        )
-    },
+    **dict.fromkeys(_DOCS, _finish_docstrings),
 }

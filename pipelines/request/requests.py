@@ -95,8 +95,7 @@ def is_truth(value: object) -> bool:
 class RequestOptions(BaseModel):
     """What people ask, on a command line, in a YAML file or as arguments of a function."""
 
-    # A class has its validator made when somebody asks it. Of the dozen that others inherit from
-    # nobody does, and making theirs was an eighth of what all imports of a small job took.
+    # Validators of the dozen that are only inherited were an eighth of a small job's imports.
     model_config = ConfigDict(defer_build=True)
 
     @field_validator("*", mode="before")

@@ -195,7 +195,7 @@ def test_a_command_on_a_ledger_leaves_what_releases_ask() -> None:
 from pipelines.cli.cli import parser_of
 import pipelines.ledger.account
 parser_of(["ledger", "show"])
-assert not loaded("pipelines.metrics.options", "mechanisms.specification", "transforms.rows")
+assert not loaded("pipelines.metrics.options", "transforms.rows")
 parser_of(["count", "--input", "x"])
 assert loaded("pipelines.metrics.options")
 """)
