@@ -186,3 +186,29 @@ def test_code_quotations_and_names_of_options_are_let_be() -> None:
     assert questions(page) == ["How"]
     code = 'f"run --liars 0.1 and {liars} more"\ndef f(): "What liars do to it"\nprint("is a liar")'
     assert [*map(str.strip, sentences(ast.parse(code)))] == ["run IT 0.1 and IT more", "is a liar"]
+
+
+def long_lines(text: str) -> list[int]:
+    """The numbers of lines beyond 100 characters, but for tables, code and what is one link."""
+    code, long = False, []
+    for number, line in enumerate(text.splitlines(), 1):
+        code ^= (fence := line.lstrip().startswith("```"))
+        bare = re.sub(r"\]\([^)]*\)|<http[^>]*>", "", line)
+        apart = code or fence or line.startswith(("|", "    ", "<")) or len(bare.split()) < 4
+        if len(line) > 100 and not apart:
+            long.append(number)
+    return long
+
+
+@pytest.mark.parametrize("words", ["a " * 51, "* [a link](to/a/page.md) and " + "more " * 16])
+def test_a_long_line_is_seen(words: str) -> None:
+    assert long_lines(f"# A\n\n{words}\n") == [3]
+    assert long_lines(f"```\n{words}\n```\n| {words} |\n") == []
+
+
+def test_lines_of_documents_are_no_longer_than_those_of_code() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "clients").glob("*/*.md")]
+    pages += [*(ROOT / "clients").glob("*.md"), *(ROOT / "deploy").rglob("*.md")]
+    pages += (ROOT / "examples").rglob("*.md")
+    long = {str(page.relative_to(ROOT)): long_lines(page.read_text("utf-8")) for page in pages}
+    assert {name: lines for name, lines in long.items() if lines} == {}

@@ -116,8 +116,10 @@ def _show(session: AskSession, options: AskOptions, entries: list[Mapping[str, A
     budget, left = session.budget, session.left
     promise = budget.guarantee(session.terms["unit"])
     alone = budget.epsilon_of(left) if left else 0.0
+    # Shares are whole parts, rounded down: 0.1 of the budget leaves 0.9, and not 0.9000000000005.
+    share = math.floor(left / WHOLE * 1e9) / 1e9
     answers.tell(
-        session=options.output, answers=records, share_left=left / WHOLE, epsilon_left=alone,
+        session=options.output, answers=records, share_left=share, epsilon_left=alone,
         guarantee=promise.as_dict(),
     )  # fmt: skip
     for line in (

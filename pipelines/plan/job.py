@@ -204,10 +204,10 @@ def window_of(plan: PlanDocument, name: str | None) -> str:
             f"--window: name the window that stands for {WINDOW} in the plan, as in 2026-11-20: "
             "letters, digits and . _ : + - only"
         )
+    if plan.looks_back and not (_DAY.fullmatch(name) and span_of(name)):
+        raise RequestError("--window: the metrics look back from a day: name it, as in 2026-11-20")
     if is_no_date(name):
         raise RequestError(f"--window: there is no such time as {name}: name a day, or a word")
-    if plan.looks_back and not _DAY.fullmatch(name):
-        raise RequestError("--window: the metrics look back from a day: name it, as in 2026-11-20")
     return name
 
 
