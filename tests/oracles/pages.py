@@ -18,12 +18,14 @@ class Page(HTMLParser):
         self.attributes: list[tuple[str, str, str]] = []
         self.text: list[str] = []
         self.open: list[str] = []
+        self._goes_on = False  # in or after a number that is not broken: no word begins there
         self.feed(page.decode())
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
+        self._goes_on = (tag, attrs) == ("span", [("class", "n")])
         if tag not in ("meta",):
             self.open.append(tag)
 
@@ -33,9 +35,13 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+        self._goes_on = self._goes_on and tag == "span"
 
     def handle_data(self, data: str) -> None:
-        self.text.append(data)
+        if self._goes_on and self.text:
+            self.text[-1] += data
+        else:
+            self.text.append(data)
 
 
 def require_alone(content: bytes) -> None:
