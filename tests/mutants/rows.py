@@ -13,6 +13,30 @@ _CALENDAR = "pipelines/rows/calendar.py"
 
 MUTANTS = (
     Mutant(
+        "users-of-a-word-are-one",
+        "Users whose digests differ in bits that a word has no room for are taken for one.",
+        "transforms/units/one_per_user.py",
+        "if not (ordered[1:] < ordered[:-1]).any():",
+        "if ordered.size >= 0:",
+        ("tests/transforms/test_contributions.py",),
+    ),
+    Mutant(
+        "cells-of-a-mark-are-one",
+        "Strings of a user that share a mark lie among each other, and count more than once.",
+        "transforms/units/one_per_user.py",
+        "if np.count_nonzero(new) > np.count_nonzero(begins(users, marks.take(order))):",
+        "if new.size < 0:",
+        ("tests/transforms/test_contributions.py",),
+    ),
+    Mutant(
+        "digests-show-their-key",
+        "Digests of users are keyed once, and two of them show by how much their ids differ.",
+        "transforms/encoders/users.py",
+        "return mix(words + np.uint64(self.key))",
+        "return words",
+        ("tests/transforms/encoders/test_users.py",),
+    ),
+    Mutant(
         "noise-that-a-step-draws-anew",
         "A step that runs again draws anew, and a sink sees one count with two noises.",
         _DRAWING,
