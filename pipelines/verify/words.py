@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mechanisms.channel import Guarantee
@@ -14,11 +14,12 @@ from pipelines.wording import CHANGES, distinct_promises, meaning
 
 _SUBJECT = "statement"
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
-# What no line says but promises, and cautions, that are written from numbers.
-_CLAIM = re.compile(
-    r"\b(epsilon|delta)\W+((of|is)\W+)?[0-9]|factor of at most [0-9]|[Nn]othing is promised|"
-    f"{CHANGES}"
+# Numbers of a promise, whichever line says them: of epsilon, of delta, or a factor.
+_NUMBER = re.compile(
+    r"\b(epsilon|delta|factor of at most)[^\w)]+(?:(?:of|is)\W+)?"
+    r"([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)"
 )
+_ROUNDED = 1e-3
 _DECLARED = ("min_reports", "expected", "enrolled")
 
 Statement = Mapping[str, Any]
@@ -47,8 +48,9 @@ def _of(name: str, said: Statement, metrics: Mapping[str, Statement]) -> Iterato
         lines, guarantees = [*said.get("in_words", [])], _guarantees(said)
         promises = [meaning(one, _least(said)) for one in distinct_promises(guarantees)]
         known = {*promises, *_cautions(said, metrics)}
-        claims = [line for line in lines if _CLAIM.search(line) and line not in known]
-        claims += [one.how for one in guarantees if _CLAIM.search(one.how)]
+        others = [line for line in lines if line not in known]
+        others += [one.how for one in guarantees]
+        claims = [line for line in others if _promises(line) or _claims_more(line, guarantees)]
     except _STRANGE:
         yield fault(_SUBJECT, f"{name}its promise is none")
         return
@@ -63,6 +65,24 @@ def _of(name: str, said: Statement, metrics: Mapping[str, Statement]) -> Iterato
         yield fault(_SUBJECT, f"{name}it promises in words another thing than in numbers")
     else:
         yield fault(_SUBJECT, f"{name}it promises more in words than in numbers")
+
+
+def _promises(line: str) -> bool:
+    """Whether a line begins as promises do, or has the words that only they have."""
+    return CHANGES in line or line.startswith("Nothing is promised")
+
+
+def _claims_more(line: str, guarantees: Sequence[Guarantee]) -> bool:
+    """Whether a line has a smaller epsilon, factor or delta than is promised of the release."""
+    epsilon = min(one.epsilon for one in guarantees)
+    least = {
+        "epsilon": epsilon,
+        "factor of at most": math.exp(min(epsilon, 700.0)),  # beyond it no float is larger
+        "delta": guarantees[0].delta,
+    }
+    return any(
+        float(number) < least[what] * (1 - _ROUNDED) for what, number in _NUMBER.findall(line)
+    )
 
 
 def _guarantees(said: Statement) -> list[Guarantee]:

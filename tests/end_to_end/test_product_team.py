@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.make_product import make
-from tests.golden.fixed_randomness import fixed_randomness
+from tests.fakes.repeating import seeded
 
 ROOT = Path(__file__).parents[2]
 DAYS = ("2026-11-01", "2026-11-02")
@@ -53,10 +53,13 @@ def holds(row: dict[str, Any], number: float, slack: float = 0.0) -> bool:
 
 @pytest.mark.verify
 def test_each_figure_of_a_day_lies_in_its_interval(run, workspace: Path) -> None:
-    """Of two days; joint intervals where there are some. Seeds are fixed."""
+    """Of two days; joint intervals where there are some.
+
+    Each of ten tables may miss at 0.05: with another seed one of them does, every other time.
+    """
     make(Path("events"), len(DAYS))
     shutil.copy(ROOT / "examples" / "product.yaml", "product.yaml")
-    with fixed_randomness():
+    with seeded("a team's days 3"):  # ids of releases differ, as they do outside of tests
         assert run(["ledger", "init", "product.yaml"]).code == 0
         for day in DAYS:
             outcome = run(["run", "product.yaml", "--window", day, "--json"])
