@@ -109,7 +109,8 @@ def require_short(page: Page) -> None:
 _FIRST = """() => [...document.querySelectorAll("main *")].filter((one) => {
   const box = one.getBoundingClientRect();
   return !one.children.length && box.height && box.bottom <= innerHeight && box.right <= innerWidth;
-}).map((one) => one.textContent).concat([...document.querySelectorAll(".about, .headline li")]
+}).map((one) => one.textContent).concat([...document.querySelectorAll(
+  ".about, .headline li, .promise .first")]
   .filter((one) => one.getBoundingClientRect().bottom <= innerHeight)
   .map((one) => one.textContent)).join("\\n")"""
 
