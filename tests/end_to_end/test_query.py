@@ -37,8 +37,15 @@ def trips(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return str(path), table.to_pandas()
 
 
-def near(table: pa.Table, label: str, truth: Any) -> None:
-    """Hold figures to what they are of; one that is 30 % off would be found."""
+def near(table: pa.Table, label: str, truth: Any, wide: float = 1) -> None:
+    """Hold figures to what they are of; one that is 30 % off would be found.
+
+    Args:
+        table: the release.
+        label: the column of figures.
+        truth: what they are of, one by one.
+        wide: how many times as wide as they had to be bounds were, and as large the errors are.
+    """
     # A row of thousands moves a mean by less.
     pitch = 1e-3 if label in {"mean", "minutes"} else 1.0
 
@@ -47,7 +54,7 @@ def near(table: pa.Table, label: str, truth: Any) -> None:
     ):
         far = reach(error, pitch)
         assert abs(estimate - true) <= far
-        assert true == 0 or 0.3 * abs(true) > 2 * far
+        assert true == 0 or 0.3 * abs(true) * wide > 2 * far
 
 
 @pytest.mark.usefixtures("workspace")
@@ -353,16 +360,19 @@ def test_bounds_are_chosen_by_a_first_round_that_is_priced_and_published(
     assert first["guarantees"]["release"]["epsilon"] == pytest.approx(2)
     assert 19 < whole["guarantees"]["release"]["epsilon"] <= 20 + 1e-9
     bounds = whole["first_round"]["bounds"]
-    assert bounds["seconds"][1] in (2048, 4096)  # the largest of 24,000 is about 4,000
-    assert bounds["(`seconds` / 60)"][1] in (32, 64)
+    # The largest of 24,000 is about 4,000. Next to what is sure noise widens bounds by a power of
+    # two once in 70, so five times in a row less than once in 10^9.
+    wide = {label: high for label, (_, high) in bounds.items()}
+    assert wide["seconds"] in 2048 * 2 ** np.arange(7)
+    assert wide["(`seconds` / 60)"] in 32 * 2 ** np.arange(7)
     assert "published in out-bounds, at epsilon 2 of the whole" in " ".join(whole["in_words"])
     assert "published in out-bounds" in Path("out/report.html").read_text()
     table = pq.read_table("out/query.parquet").slice(0, 2)
     rows = log[log.hour < 12].dropna(subset="seconds")
     clipped = (rows.seconds / 60).clip(*bounds["(`seconds` / 60)"]).groupby(rows.city).mean()
-    near(table, "minutes", clipped[["Oslo", "Bern"]])
+    near(table, "minutes", clipped[["Oslo", "Bern"]], max(1, wide["(`seconds` / 60)"] / 64))
     sums = rows.seconds.clip(*bounds["seconds"]).groupby(rows.city).sum()
-    near(table, "total", sums[["Oslo", "Bern"]])
+    near(table, "total", sums[["Oslo", "Bern"]], max(1, wide["seconds"] / 4096))
     spent = run(["ledger", "show", "--ledger", "l.sqlite", "--json"])
     assert [one["state"] for one in json.loads(spent.out)] == ["committed", "committed"], spent.out
     # The second round counts at what was fixed before the first, and by no curve of its answer.
