@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 
 from mechanisms.channel import Guarantee
 from mechanisms.compat.roots import brentq
@@ -234,12 +235,11 @@ def _crossing(together: Callable[[int], Losses], budget: Budget, most: int) -> i
     low = bisect_left(range(1, high), True, key=lambda n: not _adds_up(together(n), budget))
     if not 0 < budget.delta < 1:
         return low
-    from mechanisms.privacy.search import straight
 
     def normal(times: int) -> float:
-        return straight(normal_delta(_merged(together(times)), budget.epsilon))
+        return _straight(normal_delta(_merged(together(times)), budget.epsilon))
 
-    least = straight(budget.delta)
+    least = _straight(budget.delta)
     for _ in range(_COMPOSITIONS):
         if high - low < 2:
             break
@@ -247,9 +247,14 @@ def _crossing(together: Callable[[int], Losses], budget: Budget, most: int) -> i
         fitting = bisect_left(tried, True, key=lambda times: normal(times) < least)
         guess = low + max(1, fitting)
         delta = composed_delta(_merged(together(guess)), budget.epsilon)
-        least = straight(budget.delta) + normal(guess) - straight(delta)
+        least = _straight(budget.delta) + normal(guess) - _straight(delta)
         low, high = (low, guess) if delta > budget.delta else (guess, high)
     return low
+
+
+def _straight(delta: float) -> float:
+    """As `mechanisms.privacy.search.straight`, without scipy: to import it takes longer."""
+    return math.log(-NormalDist().inv_cdf(min(max(delta, 1e-300), 0.45)))
 
 
 def _share_by_sum(before: Losses, wanted: Sequence[Loss], budget: Budget) -> float:

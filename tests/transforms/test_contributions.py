@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from collections import Counter, defaultdict
 from functools import partial
@@ -22,7 +23,14 @@ from tests.oracles.statistics import follows, sample_size
 from tests.oracles.transforms import drive, fresh_stream, grouped, restart, run, source, window_end
 from transforms.elements.block_coders import decoded, encoded
 from transforms.elements.conservation import BOUNDED, CHOSEN
-from transforms.encoders.block import CellBlock, RowBlock, packed
+from transforms.encoders.block import (
+    AmountBlock,
+    CellBlock,
+    RowBlock,
+    concatenated,
+    packed,
+    unpacked,
+)
 from transforms.encoders.domain import IntegerRange
 from transforms.encoders.users import UserDigest
 from transforms.encoders.values import ValueEncoder
@@ -537,6 +545,19 @@ def test_cells_travel_as_narrow_as_those_of_their_bundle_and_come_back_wide():
         chosen, *_ = distinct.process((0, some))
         assert chosen.cells.dtype == np.uint32
         assert sorted(chosen.cells.tolist()) == sorted(np.ravel(cells[: len(some)]).tolist())
+
+
+def test_numbers_travel_in_four_bytes_where_none_loses_by_it_and_come_back_in_eight():
+    users, partition = np.arange(2, dtype=np.uint64), PartitionUsersDoFn(1)
+    numbers = [[-3.0, 2.0**24], [0.5, 2.0**24 + 1], [0.1, 7.0], [1e300, 1.0], [math.nan, 1.0]]
+    blocks = [AmountBlock(np.zeros(2, np.uint32), np.array(two), users) for two in numbers]
+    [pieces] = grouped(drive(partition, [[one] for one in blocks])).values()
+    rows = [decoded(piece) for piece in pieces]
+    assert [one["amounts"].itemsize for one in rows] == [4, 8, 8, 8, 8]
+    for some in (rows[:1], rows):  # of one width, and of both
+        amounts = unpacked(AmountBlock, concatenated(some)).amounts
+        assert amounts.dtype == np.float64
+        np.testing.assert_array_equal(amounts, np.ravel(numbers[: len(some)]))
 
 
 @pytest.mark.parametrize("buckets", [7, 256])

@@ -230,11 +230,12 @@ def concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def unpacked(kind: type[AnyBlock], rows: NDArray[np.void]) -> AnyBlock:
-    """What `packed` was given, whose cells may have been narrowed since."""
+    """What `packed` was given, whose cells and amounts may have been narrowed since."""
     own = [name for name in rows.dtype.names or () if hasattr(kind, name)]
     parts = {name: np.ascontiguousarray(rows[name]) for name in own}
-    if "cells" in parts:
-        parts["cells"] = parts["cells"].astype(np.uint32, copy=False)
+    for name, dtype in (("cells", np.uint32), ("amounts", np.float64)):
+        if name in parts:
+            parts[name] = parts[name].astype(dtype, copy=False)
     return kind(**{"users": None, **parts})
 
 

@@ -14,6 +14,7 @@ from apache_beam import typehints
 from apache_beam.transforms.window import WindowedValue
 from numpy.typing import NDArray
 
+from mechanisms.channel import Floats
 from mechanisms.randomness import SecureRandom
 from transforms.elements.block_coders import decoded
 from transforms.elements.blocks import (
@@ -200,6 +201,8 @@ class PartitionUsersDoFn(PartitionBlocksDoFn):
         beside = self.beside(block)
         if (cells := getattr(block, "cells", None)) is not None:
             beside["cells"] = cells.astype(np.min_scalar_type(cells.max(initial=0)), copy=False)
+        if (amounts := getattr(block, "amounts", None)) is not None:
+            beside["amounts"] = _narrow(amounts)
         return packed(block, **beside)
 
     def beside(self, block: Any) -> dict[str, NDArray[Any]]:
@@ -208,6 +211,17 @@ class PartitionUsersDoFn(PartitionBlocksDoFn):
 
     def assign(self, rows: NDArray[np.void]) -> NDArray[np.uint64]:
         return bucket_of(rows[USERS], self._buckets)
+
+
+def _narrow(numbers: Floats) -> NDArray[Any]:
+    """The same numbers in four bytes, if they fit: with a user and a group a row then takes 16.
+
+    An engine copies each byte ten times, and numpy picks rows of 16 bytes in a quarter of the time
+    of 20.
+    """
+    with np.errstate(over="ignore"):
+        narrower = numbers.astype(np.float32)
+    return narrower if (narrower == numbers).all() else numbers
 
 
 @typehints.with_input_types(Rows)

@@ -148,6 +148,7 @@ class ReportUsersDoFn(ReportDoFn):
             rows[name].take(order, axis=0) if name in (rows.dtype.names or ()) else None
             for name in ("amounts", "applies")
         )  # fmt: skip
+        numbers = None if numbers is None else numbers.astype(np.float64, copy=False)
         size = names.size
         if getattr(self._reporting, "divides", False):
             own = cells.astype(np.int64)

@@ -11,11 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import log_ndtr
 
 from mechanisms.channel import Guarantee
 from mechanisms.frequency.hashed_responses import optimal_local
 from mechanisms.papers.renyi import randomised_response_renyi, renyi, renyi_to_epsilon
-from mechanisms.privacy.accountant import compose, composed_delta, normal_delta, profile_delta
+from mechanisms.privacy.accountant import (
+    compose,
+    composed_delta,
+    log_tail,
+    normal_delta,
+    profile_delta,
+)
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss
 
@@ -252,6 +259,11 @@ def test_many_losses_are_nearly_normal(epsilon: float) -> None:
         at = compose({loss: times}).epsilon(delta)
         # A first guess alone: a sum of 200 losses leans by a third at 1e-3.
         assert normal_delta({loss: times}, at) == pytest.approx(delta, rel=0.5)
+
+
+@pytest.mark.parametrize("x", [-40.0, -1.0, 0.0, 2.0, 29.9, 30.1, 100.0])
+def test_tails_of_a_guess_are_those_of_the_normal_law(x: float) -> None:
+    assert log_tail(x) == pytest.approx(log_ndtr(-x), rel=1e-5, abs=1e-12)
 
 
 def test_where_nothing_is_lost_nothing_is_normal() -> None:
