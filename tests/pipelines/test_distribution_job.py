@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import hushbeam
 from mechanisms.distribution.quantiles import USUAL
 from pipelines.errors import RequestError
 from pipelines.logs.numbers import are_whole
@@ -131,3 +132,45 @@ def test_numbers_are_whole_where_their_type_and_their_bounds_are(
     asked = options(log, bounds=bounds).model_copy(update={"column": column})
     job = resolved(asked)
     assert are_whole(job.telemetry, column, job.bounds) is job.statistic.whole is whole
+
+
+BY_CITY = {"group_by": "city", "groups": ["Bern", "Oslo", "Rom"]}
+
+
+@pytest.mark.filterwarnings("ignore")  # the cautions, which are looked at where they are published
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bounds": "0,30"}, ["quantiles 0.5, 0.9 lie at the upper bound 30"]),
+        ({"bounds": "0,80"}, ["quantile 0.9 lies at the upper bound 80"]),
+        ({"bounds": "0,30", "quantiles": None, "quantile": 0.5},
+         ["quantile 0.5 lies at the upper bound 30"]),
+        ({"bounds": "60,100"}, ["quantile 0.5 lies at the lower bound 60"]),
+        ({"bounds": "-9,-5"}, ["quantiles 0.5, 0.9 lie at the upper bound -5"]),
+        # Of Rom there is nothing, and its limits are the bounds.
+        ({"bounds": "0,80", **BY_CITY}, ["quantile 0.9 of 2 groups lies at the upper bound 80"]),
+        ({"bounds": "0,30", "drawn_by": "each-report", "epsilon": 9.0},
+         ["quantiles 0.5, 0.9 lie at the upper bound 30"]),
+        ({"bounds": "0,100"}, []),
+        ({"bounds": "0,100", "column": "few"}, []),  # nine of ten are 0, as much else may be
+        ({"bounds": "0,4", "column": "stars"}, []),  # each value of a scale has its own bin
+        ({"bounds": "0,4", "column": "stars", "bins": 4},
+         ["quantiles 0.5, 0.9 lie at the upper bound 4"]),
+    ],
+)  # fmt: skip
+def test_quantiles_where_numbers_were_clipped_are_cautioned_of(
+    options: dict[str, Any], said: list[str]
+) -> None:
+    """Of 20,000 evenly spread numbers: noise of epsilon 8 moves no quantile by a bin."""
+    x = np.random.default_rng(4).permutation(np.arange(20_000)) / 200
+    whole = np.arange(20_000)
+    log = pa.table({
+        "x": x, "few": np.where(whole % 20, 0, x), "stars": np.where(whole % 4, 4, whole % 3),
+        "city": np.where(whole % 2, "Oslo", "Bern"),
+    })  # fmt: skip
+    asked = {"column": "x", "epsilon": 8.0, "quantiles": "0.5,0.9"} | options
+    made = hushbeam.distribution(log, **asked)
+    lines = made.statement.get("cautions", [])
+    assert len(lines) == len(said)
+    for line, begins in zip(lines, said, strict=True):
+        assert line.startswith(f"{begins}, to which numbers beyond it are clipped")

@@ -167,6 +167,9 @@ class BinsByReports(ByReports):
             limits={"": evenly, "_sure": (known.sure_lower, known.sure_upper)},
         )  # fmt: skip
 
+    def unusable_cautions(self, estimate: CollectedNumbers, confidence: float) -> list[str]:
+        return self.statistic.cautions(self.evidence(estimate))
+
     def unusable_share(self, estimate: CollectedNumbers) -> dict[str, float]:
         unusable = estimate.known.unusable
         return {} if unusable is None else unusable._asdict()

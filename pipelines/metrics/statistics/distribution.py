@@ -242,6 +242,37 @@ class Distribution(Statistic):
         labels = label_columns(value_group(self.domains), self.domains)
         return {name: column.take(whose) for name, column in labels.items()}
 
+    def cautions(self, evidence: PrefixEvidence) -> list[str]:  # type: ignore[override]
+        """That quantiles lie where numbers were clipped to, as far as limits are sure of it."""
+        _, lower, upper, *_ = evidence.quantiles.T
+        low, high = self.bounds
+        near = (1 + 1e-9) * max(np.diff(evidence.edges).max(), (high - low) / _BINS)
+        # Each value of a short scale, and 0 of what is never negative, may well be where many are.
+        if self.whole and high - low < self.bins:
+            return []
+        sides = {
+            "upper": (high, lower >= high - near),
+            "lower": (low, (upper <= low + near) & (low != 0)),
+        }
+        return [
+            self._at_bound(side, bound, there)
+            for side, (bound, there) in sides.items()
+            if there.any()
+        ]
+
+    def _at_bound(self, side: str, bound: float, there: NDArray[np.bool_]) -> str:
+        inside = there.reshape(-1, len(self.probabilities))
+        levels = [f"{p:g}" for p in np.array(self.probabilities)[inside.any(axis=0)]]
+        many = int(inside.any(axis=1).sum())
+        of = f" of {many:,} group{'s' * (many > 1)}" * bool(self.domains)
+        what = f"quantiles {', '.join(levels)}{of} lie"
+        if len(levels) == 1:
+            what = f"quantile {levels[0]}{of} lies"
+        return (
+            f"{what} at the {side} bound {bound:g}, to which numbers beyond it are clipped: if "
+            "there are any, wider bounds show where they lie"
+        )
+
     def unusable(  # type: ignore[override]
         self, evidence: PrefixEvidence, confidence: float
     ) -> Mapping[str, Share]:
