@@ -27,9 +27,9 @@ from pipelines.compare.differences import (
 from pipelines.releases import schema
 from pipelines.releases.history import Published
 from pipelines.views.headline import QUANTILE, Headline, chosen, headline, label, order
+from pipelines.views.listing import listed
 from pipelines.wording import upward
 
-FIRST = 30  # figures of a picture
 MOST = 50  # labels of which a page holds every window; of all others it has the newest
 
 ALL = "in all"
@@ -346,9 +346,11 @@ def _short_row(row: Floats) -> list[float | None]:
     return [float(f"{x:.9g}") if math.isfinite(x) else None for x in row.tolist()]
 
 
-def table_now(series: Series) -> dict[str, Any]:
-    """The newest table, column by column, for the kind's picture and for the reader."""
+def table_now(series: Series, statement: Mapping[str, Any]) -> dict[str, Any]:
+    """The newest table, column by column, its rows in the order of the release's own page."""
     table = series.newest
+    if listed(series.name, table, statement).sort:
+        table = table.take(pa.array(order(table, series.figure, len(table)), pa.int64()))
     columns: dict[str, Any] = {}
     for field in table.schema:
         if table[field.name].null_count == len(table):
@@ -360,5 +362,4 @@ def table_now(series: Series) -> dict[str, Any]:
             columns[field.name] = column.to_pylist()
     if series.figure == QUANTILE and "value" in columns:
         columns["value"] = [label((None, level), QUANTILE) for level in columns["value"]]
-    first = order(table, series.figure, FIRST) if "low" not in columns else []
-    return {"rows": len(table), "columns": columns, "first": first}
+    return {"rows": len(table), "columns": columns}

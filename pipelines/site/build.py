@@ -336,7 +336,7 @@ def _metric(history: History) -> dict[str, Any]:
                 "figure": series.figure,
                 "unit": unit_of(series.figure),
                 "confidence": series.confidence,
-                "now": table_now(series),
+                "now": table_now(series, history.newest.statement),
                 "drawn": series.drawn() if series.labels else None,
                 "changes": [*series.changes(windows)],
             }

@@ -72,6 +72,21 @@ def test_a_metric_has_its_trend_its_changes_and_its_files(releases: Path) -> Non
     assert len(whole) == 3 * 2 + 26 * 3
 
 
+def test_the_newest_figures_stand_as_on_the_release_s_own_page(releases: Path) -> None:
+    """The largest share first, and of means the best known; bins as they rise."""
+    publish_week_day(16, Path("releases"))  # in the order of their names: 0.1, 0.3, 0.6
+    assert made() == 0
+    read = {
+        name: data(f"rides/{name}.html")["tables"][0]["now"]["columns"]
+        for name in ("cities", "delay", "spread")
+    }
+    assert read["cities"]["value"] == [None, "Bergen", "Oslo"]
+    assert read["cities"]["estimate"] == pytest.approx([0.6, 0.3, 0.1])
+    assert read["cities"]["lower"] == pytest.approx([0.58, 0.28, 0.08])
+    assert read["delay"]["group"] == ["a"]
+    assert read["spread"]["low"] == [0.0, 1.0]
+
+
 def test_nothing_gets_on_a_page_but_through_one_function() -> None:
     """A list, or nothing, that is appended as it is stands there as [object ...] or null."""
     script = Path(build.__file__).with_name("app.js").read_text()
