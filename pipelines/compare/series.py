@@ -239,15 +239,16 @@ class Series:
         known = self._columns
         centre = known[CENTRE]
         half = self._reach.half(int(np.isfinite(self._reach.alone).sum()))
-        natural = [np.fmin(known["lower"], centre), np.fmax(known["upper"], centre)]
-        # Where a share cannot be below 0, neither does its band begin there.
-        floor = 0.0 if np.nanmin(natural[0], initial=0.0) >= 0 else -math.inf
+        # Where a share or a variance cannot be below 0, neither does its band begin there, however
+        # far below the noise may have taken it.
+        least = np.where(np.isfinite(known["lower"]), known["lower"], centre)
+        floor = 0.0 if np.nanmin(least, initial=0.0) >= 0 else -math.inf
         return {
             "labels": [[*key] for key in self.labels],
             "names": self.names,
             "estimate": _short(known["estimate"], known["standard_error"]),
             "lower": _short(np.maximum(centre - half, floor), half),  # NaN where there is none
-            "upper": _short(centre + half, half),
+            "upper": _short(np.maximum(centre + half, floor), half),
         }
 
     def changes(self, windows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

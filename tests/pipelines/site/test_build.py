@@ -243,3 +243,20 @@ def test_a_value_that_a_window_lacks_has_no_band_there() -> None:
         assert drawn[line][0][0] is None
         assert drawn[line][0][1] is not None
     assert drawn["lower"][1][0] < -1
+
+
+def test_a_band_of_what_cannot_be_below_nothing_begins_at_nothing() -> None:
+    """Of variances one of which noise has taken below 0, as its limits and its estimate are not."""
+    windows = {}
+    for window, (estimate, unclipped) in enumerate(((0.0, -3.0), (0.5, 0.5))):
+        figures = {
+            "estimate": [estimate], "standard_error": [0.4], "lower": [0.0], "upper": [1.5],
+            "unclipped": [unclipped],
+        }  # fmt: skip
+        missing = {name: pa.nulls(1, kind) for name, kind in
+                   zip(schema.FIGURE.names, schema.FIGURE.types, strict=True)}  # fmt: skip
+        labels = {name: pa.nulls(1, pa.string()) for name in schema.LABELS}
+        windows[window] = pa.table(labels | missing | {k: pa.array(v) for k, v in figures.items()})
+    drawn = Series("variance.parquet", "variance", windows, 1, 0.95).drawn()
+    assert drawn["lower"] == [[0.0, 0.0]]
+    assert min(drawn["upper"][0]) > 0.5
