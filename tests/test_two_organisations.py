@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -17,6 +18,9 @@ import pytest
 import yaml
 from scipy import stats
 
+from pipelines.serve.application import shown
+from pipelines.serve.terms import WindowTerms
+from pipelines.serve.window import Status
 from tests.fakes.devices import free_port
 from tests.oracles.statistics import FALSE_ALARM
 
@@ -98,6 +102,28 @@ def test_every_service_is_run_and_by_its_command(
     assert sorted(processes) == sorted(described)
     recipe = re.search(r"^two-organisations:.*\n\t(.*)", (ROOT / "Makefile").read_text(), re.M)[1]
     assert recipe == "$(BIN)/python deploy/two-organisations/run.py $(ARGS)"
+
+
+def test_alarms_and_dashboard_ask_for_what_services_show(run: ModuleType) -> None:
+    terms = WindowTerms("reports", WINDOW, "00" * 16, 1, (), True, 9)
+    lines = shown(Status(terms, True, 3, {409: 1})) + shown(Status(terms, False, 3, {}))
+    known = {line.partition("{")[0] for line in lines} | {"hushbeam_commit_failures", "up"}
+    labels = {*re.findall(r"(\w+)=", " ".join(lines))} | {"instance", "job"}
+    rules = yaml.safe_load((HERE / "alarms.yaml").read_text())["groups"][0]["rules"]
+    panels = json.loads((HERE / "dashboard.json").read_text())["panels"]
+    asked = [rule["expr"] for rule in rules]
+    asked += [target["expr"] for panel in panels for target in panel["targets"]]
+    names = {name for text in asked for name in re.findall(r"\b(?:hushbeam_\w+|up)\b", text)}
+    assert names == known
+    spoken = [rule["annotations"]["summary"] for rule in rules]
+    spoken += [target["legendFormat"] for panel in panels for target in panel["targets"]]
+    used = re.findall(r"\{\{\s*(?:\$labels\.)?(\w+)", " ".join(spoken))
+    assert used
+    assert {*used} <= labels
+    config = yaml.safe_load((HERE / "prometheus.yaml").read_text())
+    read = [to for part in config["scrape_configs"][0]["static_configs"] for to in part["targets"]]
+    served = {name: port for name, port in run.PORTS.items() if name != "PAGE"}
+    assert sorted(read) == sorted(f"127.0.0.1:{port}" for port in served.values())
 
 
 @pytest.mark.verify
