@@ -5,6 +5,7 @@ Who tampers may have the key: then the release is signed again, and it is its co
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pipelines.cli import cli
-from pipelines.errors import RequestError
+from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.journal import journal
 from pipelines.ledger import public_log
 from pipelines.ledger.beginning import adopt
@@ -558,6 +559,25 @@ def test_leaves_of_a_log_tell_nothing(copies: Path) -> None:
     written = (copies / "log" / LEAVES).read_bytes() + (copies / "log" / HEAD).read_bytes()
     assert b"day" not in written
     assert len((copies / "log" / LEAVES).read_bytes()) == 32 * log.head.size
+
+
+def test_a_log_does_not_tell_windows_that_were_withheld_from_others(tmp_path: Path) -> None:
+    """Whether one failed, was withheld or was published, it leaves two leaves, of 32 bytes each."""
+    path, log = str(tmp_path / "ledger.sqlite"), str(tmp_path / "log")
+    begun(path, witness=tmp_path / "witness.json")
+    sizes = [CollectionLedger.open(path).publish_log(log).size]
+    for day, ends in enumerate((FailedError("lost"), WithheldError("too few"), None)):
+        asked = request(f"day {day}", str(tmp_path / f"out-{day}"), 0.01)
+        with (
+            contextlib.suppress(FailedError, WithheldError),
+            CollectionLedger.open(path).spend(asked) as reservation,
+        ):
+            if ends is not None:
+                raise ends
+            reservation.commit()
+        sizes.append(CollectionLedger.open(path).publish_log(log).size)
+    assert np.diff(sizes).tolist() == [2, 2, 2]
+    assert len((tmp_path / "log" / LEAVES).read_bytes()) == 32 * sizes[-1]
 
 
 @pytest.mark.parametrize("change", [{"size": 1}, {"root": "0" * 64}, {"ledger": "0" * 16}])

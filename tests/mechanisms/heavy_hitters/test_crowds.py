@@ -234,6 +234,7 @@ def test_a_million_users_strings_are_found() -> None:
     """The figures of the documentation: 40 of a million are enough, and 2,000 strings are found."""
     crowds = Crowds.meeting(1, "add or remove", epsilon=1.0, delta=1e-7)
     assert crowds.detection_limit == 18
+    assert Crowds.meeting(1, "add or remove", epsilon=1.0, delta=1e-8).detection_limit == 20
     assert crowds.detection_limit / USERS <= DETECTABLE
     weights = np.arange(1, STRINGS + 1.0) ** -EXPONENT
     for seed in range(3):
