@@ -27,6 +27,7 @@ NAMES = (
     "synthetic",
     "house",
     "serving",
+    "oblivious",
     "engines",  # the last: it needs mvn and java
 )
 
