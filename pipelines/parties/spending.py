@@ -127,7 +127,7 @@ def spend(request: SpendRequest) -> int:
 
 
 def device(request: DeviceRequest) -> int:
-    """Make a device's secret, and say what the issuer enrols; the exit code.
+    """Make a device's secret, and print what the issuer enrols, alone on a line; the exit code.
 
     Raises:
         RequestError: it cannot be written, or holds another thing.
@@ -137,7 +137,8 @@ def device(request: DeviceRequest) -> int:
     sent = secrets.read(secrets.DEVICE.flag, place).hex()
     digest = hashlib.sha256(sent.encode()).hexdigest()
     answers.tell(secret=place, enrol=digest)
-    Screen().say(f"the issuer enrols {digest}; {place} stays on this device")
+    Screen().say(digest)
+    Screen(stderr=True).say(f"the issuer enrols that line; {place} stays on this device")
     return DONE
 
 

@@ -16,7 +16,7 @@ from pipelines.releases.key_list import Role as KeyRole
 from pipelines.request import answers
 from pipelines.serve.application import AT_ONCE
 from pipelines.serve.command import ServeRequest
-from pipelines.serve.service import FOLDER, VARIABLE, place
+from pipelines.serve.service import FOLDER, VARIABLE, enrolled, place
 from pipelines.serve.terms import Role, WindowTerms
 from pipelines.serve.window import WindowStore
 from pipelines.storage.paths import flush, make_folders, new_file
@@ -71,6 +71,11 @@ def _terms(request: ServeRequest, parted: Split, role: Role) -> WindowTerms:
             "--strings, --devices: who issues tokens must not see what is paid for with them: "
             "serve them in two folders, of two parties"
         )
+    if request.devices:
+        try:
+            enrolled(Path(request.devices))
+        except (OSError, ValueError) as error:
+            raise RequestError(f"--devices: {request.devices}: {reason(error)}") from None
     kind: KeyRole = "queries" if request.strings or request.queries else "issuer"
     elements = most(parted, "strings" if request.strings else kind)
     if role != "reports" and not elements:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -22,6 +23,7 @@ FOLDER = "windows"  # of a landing folder
 VARIABLE = "HUSHBEAM_LANDING"  # by which the processes of a service know their folder
 
 
+_DEVICE = re.compile("[0-9a-f]{64}")  # SHA-256, of a credential
 _DIGEST = 16  # bytes: nobody makes two reports of one digest, and loses another's by it
 _SWEEP = 60.0  # seconds after which a process looks whether its windows are closed
 _ROOM = 1 << 26  # bytes that a disk must have left for a process to be healthy
@@ -42,6 +44,20 @@ def place(landing: Path, role: Role, name: str) -> Path:
     """
     named = name if role == "reports" else digest(name.encode()).hex()
     return landing / FOLDER / f"{role}-{named}.sqlite"
+
+
+def enrolled(file: Path) -> frozenset[str]:
+    """The devices of a list, which has a line of each.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a line is of no device, with its number.
+    """
+    lines = [line.strip() for line in file.read_text("ascii").splitlines()]
+    for number, line in enumerate(lines, 1):
+        if line and not _DEVICE.fullmatch(line):
+            raise ValueError(f"line {number} is nothing that `parties tokens device` prints")
+    return frozenset(filter(None, lines))
 
 
 class Open:
@@ -76,7 +92,7 @@ class Open:
             stat = file.stat()
             state = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if state != self._listed[0]:
-                self._listed = state, frozenset(file.read_text("ascii").split())
+                self._listed = state, enrolled(file)
         return self._listed[1]
 
     def ended(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,8 +97,11 @@ def fetch(address: str, into: str, *more: str, window: str = "d1", role: str = "
 
 
 def enrolled(run, one: Parties, device: str) -> None:
-    outcome = run(["parties", "tokens", "device", f"{device}.secret", "--json"])
-    one.devices.add(json.loads(outcome.out)["enrol"])
+    """As docs/parties.md says: what is printed is a line of the issuer's list."""
+    outcome = run(["parties", "tokens", "device", f"{device}.secret"])
+    assert re.fullmatch("[0-9a-f]{64}\n", outcome.out)
+    assert f"{device}.secret stays on this device" in outcome.err
+    one.devices.add(outcome.out.strip())
 
 
 def spend(reports: str, tokens: str, address: str) -> list[str]:

@@ -29,7 +29,8 @@ def plans(workspace: Path) -> None:
     shutil.copy(DEVICES, workspace)
     fingerprint = split(load("devices.yaml"), "monday").fingerprint
     KeyFolder("keys").make("monday", fingerprint, "issuer")
-    (workspace / "devices").write_text("00\n")
+    (workspace / "devices").write_text(f"{'0' * 64}\n\n{'f' * 64}\n")
+    (workspace / "wrong").write_text(f"{'0' * 64}\nthe issuer enrols {'f' * 64}; all stays\n")
 
 
 def serve(*words: str, plan: str = "plan.yaml") -> int:
@@ -74,6 +75,12 @@ def test_an_issuer_evaluates_as_many_as_the_plan_has_tokens() -> None:
         ((*OPEN, "--keys", "elsewhere"), "devices.yaml", "holds no seed"),
         ((*OPEN, "--strings", "--devices", "devices"), "devices.yaml", "must not see"),
         ((*OPEN, "--strings", "--keys", "keys"), "devices.yaml", "seals no strings"),
+        (
+            (*OPEN, "--devices", "wrong", "--keys", "keys"),
+            "devices.yaml",
+            "line 2 is nothing",
+        ),
+        ((*OPEN, "--devices", "none", "--keys", "keys"), "devices.yaml", "none: No such file"),
         ((*OPEN, "--devices", "devices", "--keys", "keys"), "plan.yaml", "asks for no tokens"),
         ((), "plan.yaml", "no window was ever opened"),
     ],
