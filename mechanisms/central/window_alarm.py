@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from mechanisms.central.exponential import FirstAbove
-from mechanisms.channel import Guarantee, require_epsilon, require_integer
+from mechanisms.channel import Guarantee, Neighbours, require_epsilon, require_integer
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import Contribution, TotalsState
@@ -47,6 +47,7 @@ class WindowAlarm:
     most: int = 1
 
     totals: ClassVar[int] = 1
+    neighbours: ClassVar[Neighbours] = "add or remove"
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -63,10 +64,21 @@ class WindowAlarm:
         """Of all windows together: what the ends of the noise tables take, on either side."""
         return (1 + math.exp(self.epsilon)) * self.firings * self.vector.distance(self.horizon)
 
+    def require_met(self, epsilon: float, delta: float) -> None:
+        """Refuse a promise that this noise is too small for.
+
+        Raises:
+            ValueError: it is.
+        """
+        if not (self.epsilon <= epsilon and self.delta <= delta):
+            raise ValueError(f"these alarms do not meet epsilon {epsilon} at delta {delta}")
+
     def require_priced(self, epsilon: float, delta: float) -> None:
         """Refuse noise that is not what is paid for."""
-        if not (self.epsilon <= epsilon and self.delta <= delta):
-            raise ArithmeticError("the noise of an alarm is not what it is paid for")
+        try:
+            self.require_met(epsilon, delta)
+        except ValueError:
+            raise ArithmeticError("the noise of an alarm is not what it is paid for") from None
 
     def guarantee(self, epsilon: float, unit: str, condition: str = "") -> Guarantee:
         """What holds of all windows together."""

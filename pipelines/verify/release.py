@@ -14,11 +14,13 @@ from pipelines.ledger.public_log import LogError, LogHead, PublicLog
 from pipelines.releases import history, statements
 from pipelines.releases.release import STATEMENT
 from pipelines.releases.signature import SIGNATURE, Keys, SignatureError, require_signed
-from pipelines.verify import price, tables, words
+from pipelines.verify import answers, price, tables, words
 from pipelines.verify.verdict import Check, fault, holds, unchecked
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+_GROWING = ("running totals", "window alarm", "gaussian filter")
+_NOTHING = {"epsilon": 0.0, "delta": 0.0}
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ class Verifier:
             yield price.of_metric(name, statement)
         if whole["release"] == "plan":
             yield from price.of_plan(whole, said)
+        elif whole["release"] == "ask":
+            yield answers.of_session(folder, whole)
         for name, one in metrics.items():
             try:
                 yield from tables.of_metric(name, one.folder, one.statement)
@@ -150,21 +154,25 @@ class Verifier:
 
 
 def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -> bool:
-    """Whether what was reserved is what a release costs, account by account."""
+    """Whether what was reserved is what a release costs, account by account.
+
+    A first round has its own reservation, and its own release.
+    """
     accounts = whole.get("design") if whole["release"] == "plan" else None
-    if accounts is not None:
+    if accounts is not None and "first_round" not in whole:
         return [*prices] == [(one["epsilon"], one["delta"]) for one in accounts]
     promise = whole["guarantees"]["release"]
     if promise["epsilon"] is None:
         return False
-    epsilon, delta = (sum(one) for one in zip(*prices, strict=True))
-    return bool(promise["epsilon"] <= epsilon * (1 + 1e-9) and promise["delta"] <= delta)
+    first = whole["first_round"]["guarantee"] if "first_round" in whole else _NOTHING
+    sums = dict(zip(_NOTHING, map(sum, zip(*prices, strict=True)), strict=True))
+    return all(promise[name] - first[name] <= sums[name] * (1 + 1e-9) for name in sums)
 
 
 def _paid_content(folder: str, whole: Mapping[str, Any], written: bytes) -> bytes:
     """What one price pays for once: all files, or the statement of what grows under one price."""
     design = whole.get("design")
-    if design is None or (isinstance(design, dict) and design.get("is") == "running totals"):
+    if design is None or (isinstance(design, dict) and design.get("is") in _GROWING):
         return written
     try:
         return statements.read_file(folder, SIGNATURE)
