@@ -8,7 +8,6 @@ from mechanisms.channel import Guarantee, Neighbours, together
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.distribution.quantile_choice import QuantileChoice
 from mechanisms.heavy_hitters.group_selection import GroupSelection
-from mechanisms.privacy.loss import PrivacyLoss
 
 
 @dataclass(frozen=True)
@@ -50,16 +49,8 @@ class AdaptiveRounds:
         return together(one.guarantee for one in self.rounds)
 
     def require_met(self, epsilon: float, delta: float) -> None:
-        """Refuse a promise that this noise is too small for.
-
-        Raises:
-            ValueError: it is.
-        """
+        """Refuse, by a ValueError, a promise that this noise is too small for."""
         met = self.guarantee
         # Sums of decimals end in other digits, whoever adds them up.
         if not (met.epsilon <= epsilon * (1 + 1e-9) and met.delta <= delta):
             raise ValueError(f"these rounds do not meet epsilon {epsilon} at delta {delta}")
-
-    def profile(self) -> PrivacyLoss:
-        """What the promise alone says: how losses are spread follows from what was published."""
-        return PrivacyLoss.from_guarantee(self.guarantee)

@@ -64,21 +64,12 @@ class WindowAlarm:
         """Of all windows together: what the ends of the noise tables take, on either side."""
         return (1 + math.exp(self.epsilon)) * self.firings * self.vector.distance(self.horizon)
 
-    def require_met(self, epsilon: float, delta: float) -> None:
-        """Refuse a promise that this noise is too small for.
-
-        Raises:
-            ValueError: it is.
-        """
-        if not (self.epsilon <= epsilon and self.delta <= delta):
-            raise ValueError(f"these alarms do not meet epsilon {epsilon} at delta {delta}")
-
     def require_priced(self, epsilon: float, delta: float) -> None:
         """Refuse noise that is not what is paid for."""
-        try:
-            self.require_met(epsilon, delta)
-        except ValueError:
-            raise ArithmeticError("the noise of an alarm is not what it is paid for") from None
+        if not (self.epsilon <= epsilon and self.delta <= delta):
+            raise ArithmeticError("the noise of an alarm is not what it is paid for")
+
+    require_met = require_priced  # a promise, too
 
     def guarantee(self, epsilon: float, unit: str, condition: str = "") -> Guarantee:
         """What holds of all windows together."""

@@ -10,12 +10,7 @@ from mechanisms.channel import Guarantee, require_integer
 from mechanisms.learning.noisy_averages import NoisyAverages
 from mechanisms.privacy.composition import Neighbours
 from mechanisms.privacy.divergence import require_delta
-from mechanisms.privacy.sampled_gaussian import (
-    SOURCES,
-    Accountant,
-    SubsampledGaussian,
-    epsilon_of,
-)
+from mechanisms.privacy.sampled_gaussian import SOURCES, Accountant, SubsampledGaussian, epsilon_of
 from mechanisms.sampling.rounded_normal import RoundedNormal, unseen
 
 
@@ -48,17 +43,6 @@ class NoisyTraining(SubsampledGaussian):
         require_integer("parameters", self.parameters, 1)
         require_integer("bits", self.bits, 0)
         require_delta(self.delta)
-        _ = self.delta_of_run
-
-    @property
-    def noise(self) -> RoundedNormal:
-        """Of one coordinate of a sum, in its units."""
-        return RoundedNormal(self.sigma * 2.0**self.bits)
-
-    @property
-    def delta_of_run(self) -> float:
-        """What of delta is left to the run itself."""
-        return delta_left(self.delta, self.averages)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -66,11 +50,7 @@ class NoisyTraining(SubsampledGaussian):
         return self.by("pld", "add or remove", "row")
 
     def require_met(self, epsilon: float, delta: float) -> None:
-        """Refuse a promise that this noise is too small for.
-
-        Raises:
-            ValueError: it is.
-        """
+        """Refuse, by a ValueError, a promise that this noise is too small for."""
         # Transforms of other machines end in other digits.
         if not (self.guarantee.epsilon <= epsilon * (1 + 1e-9) and self.delta <= delta):
             raise ValueError(f"this noise does not meet epsilon {epsilon} at delta {delta}")
@@ -86,29 +66,27 @@ class NoisyTraining(SubsampledGaussian):
         Raises:
             ValueError: delta is smaller than what the sampler's law is off by.
         """
-        delta = self.delta_of_run
+        delta = delta_left(self.delta, self.averages)
+        noise = RoundedNormal(self.sigma * 2.0**self.bits)
         # A first bound, that takes milliseconds, says what the sampler's law may cost.
         first: Accountant = "moments" if accountant == "moments" else "rdp"
         bound = epsilon_of(self, delta / 2, first, neighbours)
-        reserve = unseen(self.steps * self.parameters, self.noise.farthest, bound)
+        reserve = unseen(self.steps * self.parameters, noise.farthest, bound)
         if not reserve < delta / 2:
             raise ValueError(f"delta must be above {2 * reserve:.3g}, not {delta}")
         epsilon = min(bound, epsilon_of(self, delta - reserve, accountant, neighbours))
-        how = self._how(accountant, neighbours)
-        if self.averages is not None:
-            beside = self.averages.guarantee.epsilon
-            epsilon = math.nextafter(epsilon + beside, math.inf)
-            how += f"; added to it, {beside:.3g} for how wrong the model is"
-        return Guarantee("central", epsilon, self.delta, unit, how)
-
-    def _how(self, accountant: Accountant, neighbours: Neighbours) -> str:
         change = {"add or remove": "adding or removing one", "replace one": "replacing one"}
-        return (
+        how = (
             f"{self.steps} Poisson lots, each taking a row with probability {self.rate:.6g}; "
             f"gradients clipped in whole numbers, Gaussian noise of {self.sigma:.6g} times the "
             f"clipping norm; composed by {SOURCES[accountant]}; neighbours differ by "
             f"{change[neighbours]}; the weights after every step may be seen"
         )
+        if self.averages is not None:
+            beside = self.averages.guarantee.epsilon
+            epsilon = math.nextafter(epsilon + beside, math.inf)
+            how += f"; added to it, {beside:.3g} for how wrong the model is"
+        return Guarantee("central", epsilon, self.delta, unit, how)
 
 
 def delta_left(delta: float, averages: NoisyAverages | None) -> float:

@@ -166,11 +166,7 @@ class GaussianFilter:
             raise ArithmeticError("the noise of an answer is not what the answer is paid for")
 
     def require_met(self, epsilon: float, delta: float) -> None:
-        """Refuse a promise of all answers together that so much noise is too small for.
-
-        Raises:
-            ValueError: it is.
-        """
+        """Refuse, by a ValueError, a promise that so much noise is too small for."""
         if not self.delta_at(epsilon) <= delta:
             raise ValueError(f"this budget does not meet epsilon {epsilon} at delta {delta}")
 

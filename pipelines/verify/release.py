@@ -108,20 +108,21 @@ class Verifier:
         metrics = dict(named)
         said = {name: one.statement for name, one in metrics.items()}
         yield from words.of_release(whole, said)
-        for name, statement in said.items():
-            yield price.of_metric(name, statement)
+        prices = [price.of_metric(*one) for one in said.items()]
         if whole["release"] == "plan":
-            yield from price.of_plan(whole, said)
-        elif whole["release"] == "ask":
+            prices += price.of_plan(whole, said)
+        yield from prices
+        if whole["release"] == "ask":
             yield answers.of_session(folder, whole)
         for name, one in metrics.items():
             try:
                 yield from tables.of_metric(name, one.folder, one.statement)
             except _STRANGE:
                 yield fault("tables", f"{name}: a table is not as hushbeam writes it")
-        yield self._paid(whole, hashlib.sha256(_paid_content(folder, whole, written)).hexdigest())
+        own = hashlib.sha256(_paid_content(folder, whole, written)).hexdigest()
+        yield self._paid(whole, own, all(one.outcome == "holds" for one in prices))
 
-    def _paid(self, whole: Mapping[str, Any], own: str) -> Check:
+    def _paid(self, whole: Mapping[str, Any], own: str, priced: bool) -> Check:
         """Whether the public log of its ledger has the price of a release, and of no other."""
         stamp = whole.get("ledger")
         if stamp is None:
@@ -143,7 +144,7 @@ class Verifier:
         if plan is not None and plan.get("window") != opened.window:
             return fault("ledger", "another window was paid for")
         try:
-            covered = _covers(opened.prices, whole)
+            covered = _covers(opened.prices, whole, priced)
         except _STRANGE:
             covered = False
         if not covered:
@@ -153,10 +154,13 @@ class Verifier:
         return holds("ledger", f"change {number:,} of the log has set its price aside")
 
 
-def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -> bool:
+def _covers(
+    prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any], priced: bool
+) -> bool:
     """Whether what was reserved is what a release costs, account by account.
 
-    A first round has its own reservation, and its own release.
+    A first round has its own reservation, and its own release; what it costs is believed where the
+    price holds, or it might be said to have cost all.
     """
     accounts = whole.get("design") if whole["release"] == "plan" else None
     if accounts is not None and "first_round" not in whole:
@@ -164,7 +168,7 @@ def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -
     promise = whole["guarantees"]["release"]
     if promise["epsilon"] is None:
         return False
-    first = whole["first_round"]["guarantee"] if "first_round" in whole else _NOTHING
+    first = whole["first_round"]["guarantee"] if priced and "first_round" in whole else _NOTHING
     sums = dict(zip(_NOTHING, map(sum, zip(*prices, strict=True)), strict=True))
     return all(promise[name] - first[name] <= sums[name] * (1 + 1e-9) for name in sums)
 

@@ -841,6 +841,7 @@ OTHERS_RE_SIGNED: list[tuple[str, str, Callable[[Path], None], str]] = [
     ("mean", "no rounds", said("", *ROUND, to=[]), UNMET),
     ("mean", "a share", said("", *OF_FIRST, to=doubled), "first round costs another"),
     ("mean", "another design", said("", "design", to=lambda one: one["rounds"][1]), "lacks what"),
+    ("mean", "a design of tomorrow", said("", "design", "is", to="tomorrow"), "less was paid"),
     ("mean", "bounds", said("", "request", "bounds", to="0.0,1.0"), "bounds are not those"),
     ("mean", "words", first_words, "promises more in words"),
     ("mean", "neighbours", said("", *ROUND, 1, "neighbours", to="replace"), "not meet"),
