@@ -225,6 +225,21 @@ def promised(change: str, seen: str, guarantee: Guarantee) -> str:
     )
 
 
+def whole_row(unit: str) -> str:
+    """Whose gradient is counted or not, "row" or "user".
+
+    >>> whole_row("user")
+    'user with all rows'
+    """
+    return unit if unit == "row" else f"{unit} with all rows"
+
+
+def counted_or_not(guarantee: Guarantee) -> str:
+    """What training by a curator promises, where numbers of rows are public."""
+    change = f"Counting any one {whole_row(guarantee.unit)} or not, at unchanged row counts,"
+    return promised(change, "this release, but the curator, who held the rows", guarantee)
+
+
 def _batch(least: int) -> str:
     """What a shuffler lets through; nothing is withheld where dummies hide how many there are."""
     return f"batch of {least:,} or more reports" if least else "messages"

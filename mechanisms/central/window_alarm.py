@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from mechanisms.central.exponential import FirstAbove
-from mechanisms.channel import Guarantee, require_epsilon, require_integer
+from mechanisms.channel import Guarantee, Neighbours, require_epsilon, require_integer
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.randomness import RandomSource
 from mechanisms.running.totals import Contribution, TotalsState
@@ -47,6 +47,7 @@ class WindowAlarm:
     most: int = 1
 
     totals: ClassVar[int] = 1
+    neighbours: ClassVar[Neighbours] = "add or remove"
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -67,6 +68,8 @@ class WindowAlarm:
         """Refuse noise that is not what is paid for."""
         if not (self.epsilon <= epsilon and self.delta <= delta):
             raise ArithmeticError("the noise of an alarm is not what it is paid for")
+
+    require_met = require_priced  # a promise, too
 
     def guarantee(self, epsilon: float, unit: str, condition: str = "") -> Guarantee:
         """What holds of all windows together."""

@@ -23,21 +23,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Counts, Floats, Guarantee, require_integer
+from mechanisms.learning.noisy_averages import NoisyAverages
+from mechanisms.learning.noisy_training import NoisyTraining
 from mechanisms.learning.objective import Layer, Objective
 from mechanisms.learning.optimisers import Momentum, Progress
 from mechanisms.learning.scores import Numbers
 from mechanisms.privacy.composition import Neighbours
 from mechanisms.privacy.sampled_gaussian import (
     LARGEST_SIGMA,
-    SOURCES,
     Accountant,
-    SubsampledGaussian,
-    epsilon_of,
     least_sigma,
 )
 from mechanisms.randomness import RandomSource
 from mechanisms.sampling.rounded_normal import LARGEST_SIGMA as WIDEST
-from mechanisms.sampling.rounded_normal import RoundedNormal, unseen
+from mechanisms.sampling.rounded_normal import RoundedNormal
 
 _BLOCK = 256  # rows at a time
 _MARGIN = 1 - 2.0**-30  # room for the rounding of norms
@@ -244,25 +243,17 @@ class DpSgd:
         """
         if self.noise is None:
             return Guarantee.none("no noise is added to the sums of gradients")
-        run = SubsampledGaussian(self.rate, self.sigma, self.steps)
-        draws, farthest = self.steps * self.objective.parameters, self.noise.farthest
-        # A first bound, that takes milliseconds, says what the sampler's law may cost.
-        first: Accountant = "moments" if accountant == "moments" else "rdp"
-        bound = epsilon_of(run, delta / 2, first, neighbours)
-        reserve = unseen(draws, farthest, bound)
-        if not reserve < delta / 2:
-            raise ValueError(f"delta must be above {2 * reserve:.3g}, not {delta}")
-        epsilon = min(bound, epsilon_of(run, delta - reserve, accountant, neighbours))
-        return Guarantee("central", epsilon, delta, unit, self._how(accountant, neighbours))
+        return self.noisy(delta).by(accountant, neighbours, unit)
 
-    def _how(self, accountant: Accountant, neighbours: Neighbours) -> str:
-        change = {"add or remove": "adding or removing one", "replace one": "replacing one"}
-        return (
-            f"{self.steps} Poisson lots, each taking a row with probability {self.rate:.6g}; "
-            f"gradients clipped in whole numbers, Gaussian noise of {self.sigma:.6g} times the "
-            f"clipping norm; composed by {SOURCES[accountant]}; neighbours differ by "
-            f"{change[neighbours]}; the weights after every step may be seen"
-        )
+    def noisy(self, delta: float, averages: NoisyAverages | None = None) -> NoisyTraining:
+        """The numbers that a promise of this delta follows from.
+
+        Args:
+            delta: of the release, in (0, 1).
+            averages: what tells how wrong the model is, if anything does.
+        """
+        layout = self.objective.parameters, self.gradients.bits
+        return NoisyTraining(self.rate, self.sigma, self.steps, *layout, delta, averages)
 
     # ---- one step ----------------------------------------------------------------------------
 

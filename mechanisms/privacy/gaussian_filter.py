@@ -19,12 +19,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from mechanisms.channel import Guarantee, require_epsilon
+from mechanisms.channel import Guarantee, Neighbours, require_epsilon
 from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.search import gaussian_delta, gaussian_epsilon, gaussian_mu
@@ -80,6 +80,8 @@ class GaussianFilter:
 
     epsilon: float
     delta: float
+
+    neighbours: ClassVar[Neighbours] = "add or remove"
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -163,14 +165,19 @@ class GaussianFilter:
         if not abs(mu / self.mu_of(parts) - 1) <= _PRICED:
             raise ArithmeticError("the noise of an answer is not what the answer is paid for")
 
-    def guarantee(self, unit: str) -> Guarantee:
-        """What holds of all answers together."""
+    def require_met(self, epsilon: float, delta: float) -> None:
+        """Refuse, by a ValueError, a promise that so much noise is too small for."""
+        if not self.delta_at(epsilon) <= delta:
+            raise ValueError(f"this budget does not meet epsilon {epsilon} at delta {delta}")
+
+    def guarantee(self, epsilon: float, unit: str) -> Guarantee:
+        """What holds of all answers together, at the budget's epsilon or a larger one."""
         how = (
             f"closed form: one Gaussian mechanism of sensitivity {self.mu:.6g} sigma (Balle, Wang, "
             "ICML 2018, Theorem 8) for all answers, whose prices may depend on earlier ones "
             "(privacy filter: Smith, Thakurta 2022, arXiv 2210.17520)"
         )
-        return Guarantee("central", self.epsilon, self.delta, unit, how, "add or remove")
+        return Guarantee("central", epsilon, self.delta, unit, how, self.neighbours)
 
     @property
     def profile(self) -> PrivacyLoss:

@@ -16,8 +16,9 @@ from mechanisms.privacy.gaussian_filter import WHOLE
 from pipelines.ask import questions
 from pipelines.ask.options import AskOptions
 from pipelines.ask.questions import rows
-from pipelines.ask.session import AskSession, answered, begun, require
+from pipelines.ask.session import answered, begun, require
 from pipelines.errors import DONE, Caution, RequestError, WithheldError
+from pipelines.journal.ask_session import AskSession
 from pipelines.ledger.paying import Payment
 from pipelines.logs.inputs import Source, open_telemetry
 from pipelines.metrics.counting.exactly import WITHHELD, counted_here, take
@@ -114,7 +115,7 @@ def _show(session: AskSession, options: AskOptions, entries: list[Mapping[str, A
         )  # fmt: skip
         _print(screen, answer, together if combined else own, len(alike) if combined else 1)
     budget, left = session.budget, session.left
-    promise = budget.guarantee(session.terms["unit"])
+    promise = budget.guarantee(budget.epsilon, session.terms["unit"])
     alone = budget.epsilon_of(left) if left else 0.0
     # Shares are whole parts, rounded down: 0.1 of the budget leaves 0.9, and not 0.9000000000005.
     share = math.floor(left / WHOLE * 1e9) / 1e9

@@ -8,89 +8,23 @@ is nothing to reserve, to give back or to settle, however many ask at a time and
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 from mechanisms.channel import Floats, Guarantee
-from mechanisms.privacy.gaussian_filter import WHOLE, GaussianFilter, OverspentError, Spent
-from mechanisms.randomness import RandomSource, SecureRandom
+from mechanisms.privacy.gaussian_filter import WHOLE, OverspentError, Spent
+from mechanisms.randomness import RandomSource
 from pipelines.ask.questions import Question, distance
 from pipelines.errors import RequestError, WithheldError
+from pipelines.journal.ask_session import FILE, KIND, AskSession, journal_of
 from pipelines.journal.checkpoint import Fact, canonical
-from pipelines.journal.journal import FactJournal, JournalFormat, JournalState
-from pipelines.journal.object_keeping import ObjectKeeping, written
+from pipelines.journal.object_keeping import written
 from pipelines.ledger.paying import Payment, ReleasePrice, paid
 from pipelines.releases import release
 from pipelines.releases.statement import head, versions
 from pipelines.running.kept import in_use, lock
-from pipelines.storage.backoff import Backoff
-from pipelines.storage.local_object import LocalObject
-
-KIND = "ask"
-FILE = "answers.json"
-_VERSION = 3
-_WHY = "without it nobody knows what was answered, and at which price"
-_SAME = ("question", "request", "names", "files")  # of answers that are combined
-
-
-@dataclass(frozen=True)
-class AskSession:
-    """What stands in the folder.
-
-    Attributes:
-        terms: epsilon and delta of all answers, the unit and the column that tells users apart.
-        answers: in their order; each says its question, its price and what was told.
-    """
-
-    terms: Mapping[str, Any]
-    answers: tuple[Mapping[str, Any], ...] = ()
-
-    @property
-    def budget(self) -> GaussianFilter:
-        """Of all answers."""
-        return GaussianFilter(self.terms["epsilon"], self.terms["delta"])
-
-    @property
-    def spent(self) -> list[Spent]:
-        """By each answer."""
-        return [Spent(answer["parts"], answer["distance"]) for answer in self.answers]
-
-    @property
-    def left(self) -> int:
-        """How many parts of the budget."""
-        return self.budget.left(self.spent)
-
-    def alike(self, answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """All answers to the question of one, by the names of the same files."""
-        return [one for one in self.answers if all(one[key] == answer[key] for key in _SAME)]
-
-    @classmethod
-    def read(cls, folder: str) -> AskSession:
-        """The session of a folder.
-
-        Raises:
-            RequestError: there is none, or it is damaged, or of another format.
-        """
-        return cls.of(_journal(folder).read())
-
-    @classmethod
-    def of(cls, state: JournalState) -> AskSession:
-        """What a journal holds; names of values stand there once, whoever asks of them again."""
-        names, answers = state.rows("names"), state.rows("answers").values()
-        whole = (answer | {"names": names[answer["names"]]} for answer in answers)
-        return cls(json.loads(state.account), tuple(whole))
-
-
-def _journal(folder: str) -> FactJournal:
-    """The journal of a session; who may read it may write it, so it has no key."""
-    path = os.path.join(folder, FILE)
-    absent = f"{folder} holds no session: `hushbeam ask {folder} --epsilon 1` begins one"
-    form = JournalFormat(KIND, _VERSION, path, _WHY, absent)
-    return FactJournal(ObjectKeeping(LocalObject(path, KIND), form, Backoff(SecureRandom())))
 
 
 def _locked(folder: str) -> contextlib.AbstractContextManager[None]:
@@ -132,13 +66,13 @@ def begun(folder: str, terms: Mapping[str, Any], payment: Payment | None) -> Ask
 
 def _begin(folder: str, session: AskSession, payment: Payment | None) -> None:
     budget, unit = session.budget, session.terms["unit"]
-    promise = budget.guarantee(unit)
+    promise = budget.guarantee(budget.epsilon, unit)
     release.require_vacant(folder)
     with paid(payment, lambda: ReleasePrice(KIND, promise, budget.profile, folder, None)) as right:
         if right.published:
             raise RequestError(f"{folder}: a session was begun there and is gone: bring it back")
         said = _statement(session, promise) | right.stamp
-        journal = _journal(folder)
+        journal = journal_of(folder)
         first = journal.first(canonical(session.terms).decode())
         release.publish(folder, {FILE: written(first, journal.keeping.form)}, said)
         right.conclude(True)
@@ -160,7 +94,7 @@ def _statement(session: AskSession, promise: Guarantee) -> dict[str, Any]:
     ]
     nobody = Guarantee.none("the job sees exact values, and adds noise to answers alone")
     return {
-        **head(KIND, (promise, nobody), first, words, 0),
+        **head(KIND, (promise, nobody), first, words, 0, session.budget),
         "neighbours": f"all that a {unit} contributes is there or not",
         "published_exactly": "the questions, and their prices",
         "request": session.terms,
@@ -191,7 +125,7 @@ def answered(
         ArithmeticError: the noise would not be what is paid for.
     """
     with _locked(folder):
-        journal = _journal(folder)
+        journal = journal_of(folder)
         state = journal.read()
         session = AskSession.of(state)
         if any(answer["id"] == id for answer in session.answers):
@@ -212,7 +146,7 @@ def answered(
             "share": parts / WHOLE,
             "distance": price.distance,
             "guarantee": replace(
-                budget.guarantee(session.terms["unit"]), epsilon=budget.epsilon_of(parts),
+                budget.guarantee(budget.epsilon_of(parts), session.terms["unit"]),
                 how=f"{question.how}; of this answer alone",
             ).as_dict(),
             "answer": question.answer(levels, mechanism, rng),

@@ -140,7 +140,8 @@ def _bounded(
         query = _compiled(options, pairs)
     elif not options.explain:
         raise RequestError(f"--choose-bounds: {output} is made elsewhere: run this again after it")
-    chosen = ChosenBounds(pairs, labels, os.path.basename(output), job.guarantees[0])
+    spent, name = (job.guarantees[0], job.accounts_as_data), os.path.basename(output)
+    chosen = ChosenBounds(pairs, labels, name, *spent)
     answer = replace(query.answer, chosen=chosen)
     return replace(query, answer=answer, terms=query.terms.part(1 - SHARE))
 

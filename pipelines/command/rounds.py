@@ -60,7 +60,7 @@ def _first(
     chosen = chosen_of(release.read_table(folder, "count.parquet"))
     return ChosenBounds(
         {options.column: chosen}, {options.column: options.column}, os.path.basename(folder),
-        metric.guarantees[0], options.epsilon,
+        metric.guarantees[0], metric.design, options.epsilon,
     )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ class ChosenBounds:
         labels: expression -> what people call it.
         release: the folder where it is published.
         guarantee: what it has spent.
+        design: its noise; of a query the accounts of its plan, as data.
         epsilon: what both rounds may spend, where the statement of a metric says so.
     """
 
@@ -37,6 +38,7 @@ class ChosenBounds:
     labels: Mapping[str, str]
     release: str
     guarantee: Guarantee
+    design: Any
     epsilon: float | None = None
 
     @property
@@ -47,20 +49,35 @@ class ChosenBounds:
                 f"{', '.join(self.labels.values())}: a first round chooses bounds, at epsilon "
                 f"{self.guarantee.epsilon:.4g} of the whole"
             )
-        pairs = ", ".join(
-            f"{self.labels[text]} {low:g} .. {high:g}" for text, (low, high) in self.bounds.items()
-        )
-        return (
-            f"Bounds were chosen by a first round, published in {self.release}, at epsilon "
-            f"{self.guarantee.epsilon:.4g} of the whole: {pairs}. Numbers that few hold may lie "
-            "beyond and are clipped, which intervals do not cover."
-        )
+        return chosen_words(self.release, self.guarantee.epsilon, self._named)
 
     @property
     def facts(self) -> dict[str, Any]:
         """The same for programs."""
-        named = {self.labels[text]: [*pair] for text, pair in self.bounds.items()}
-        return {"bounds": named, "guarantee": self.guarantee.as_dict(), "words": self.words}
+        return {
+            "release": self.release, "bounds": self._named, "guarantee": self.guarantee.as_dict(),
+            "words": self.words,
+        }  # fmt: skip
+
+    @property
+    def _named(self) -> dict[str, list[float]]:
+        return {self.labels[text]: [*pair] for text, pair in self.bounds.items()}
+
+
+def chosen_words(release: str, epsilon: float, bounds: Mapping[str, Sequence[float]]) -> str:
+    """What a first round has chosen, for the statement and the page.
+
+    Args:
+        release: the folder where it is published.
+        epsilon: that it has spent.
+        bounds: what people call an expression -> (low, high).
+    """
+    pairs = ", ".join(f"{label} {low:g} .. {high:g}" for label, (low, high) in bounds.items())
+    return (
+        f"Bounds were chosen by a first round, published in {release}, at epsilon {epsilon:.4g} of "
+        f"the whole: {pairs}. Numbers that few hold may lie beyond and are clipped, which "
+        "intervals do not cover."
+    )
 
 
 def first_metrics(

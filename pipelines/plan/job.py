@@ -153,7 +153,7 @@ class PlanJob:
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "in_words": [*words, *(one.words for one in before), *self.cautions, RAW_ROWS],
             "guarantees": {"release": released.as_dict(), "local": local.as_dict()},
-            "design": None if before else self._accounts(),
+            "design": self.accounts_as_data,
             "plan": {
                 "collection": plan.collection,
                 "version": plan.version,
@@ -167,12 +167,13 @@ class PlanJob:
                 # By which a reader sees that a window came late; a run by hand is due at no time.
                 **({} if plan.schedule is None else {"schedule": plan.schedule}),
             },
-            **({"first_round": before[0].facts} if before else {}),
+            **({"first_round": before[0].facts | {"design": before[0].design}} if before else {}),
             **({"watch": watch} if watch else {}),
             "versions": versions(),
         }
 
-    def _accounts(self) -> list[dict[str, Any]]:
+    @property
+    def accounts_as_data(self) -> list[dict[str, Any]]:
         """What the joint promise composes: of each account its metrics, their price and designs."""
         return [
             {

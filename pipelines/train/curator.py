@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from mechanisms.channel import Floats, Guarantee
 from mechanisms.learning.dp_sgd import DpSgd, design
 from mechanisms.learning.noisy_averages import NoisyAverages
+from mechanisms.learning.noisy_training import NoisyTraining, delta_left
 from mechanisms.learning.objective import Objective
 from mechanisms.learning.optimisers import Momentum, Progress
 from mechanisms.learning.scores import Numbers
@@ -24,7 +24,7 @@ from mechanisms.targets.rules import default_delta
 from pipelines.errors import RequestError
 from pipelines.releases.statement import listed
 from pipelines.train.options import TrainOptions, counted_rows
-from pipelines.wording import promised
+from pipelines.wording import counted_or_not, whole_row
 
 _POINTS = 20  # of a learning curve
 
@@ -98,9 +98,10 @@ class CuratorPlan:
         """The fewest rows that a release stands on."""
         return self.options.min_reports or 1
 
-    @property
-    def priced(self) -> None:
-        """None: what a run costs is not yet computed from its record."""
+    @cached_property
+    def priced(self) -> NoisyTraining:
+        """From what the price follows."""
+        return self.run.noisy(self.delta, self.averages)
 
     @property
     def profile(self) -> None:
@@ -113,36 +114,18 @@ class CuratorPlan:
 
     @cached_property
     def beside(self) -> dict[str, Guarantee]:
-        """The same by other accountants."""
-        known = {}
+        """What a single report reveals; and the same release by other accountants."""
+        known = {"local": Guarantee.none("the curator reads rows, and adds noise to sums alone")}
         for name, (accountant, neighbours) in _BESIDE.items():
             with suppress(ValueError):  # a larger epsilon may be beyond this delta
                 known[name] = self._by(accountant, neighbours)
         return known
 
     def _by(self, accountant: Accountant, neighbours: Neighbours = "add or remove") -> Guarantee:
-        delta, unit = self.delta_of_training, self.options.unit
-        guarantee = self._in_all(self.run.guarantee(delta, accountant, neighbours, unit))
+        guarantee = self.priced.by(accountant, neighbours, self.options.unit)
         if neighbours == "replace one":
             return guarantee
         return replace(guarantee, how=_ZEROED_OUT + guarantee.how)
-
-    @property
-    def delta_of_training(self) -> float:
-        """What of delta is left to the run itself."""
-        return delta_left(self.delta, self.averages)
-
-    def _in_all(self, training: Guarantee) -> Guarantee:
-        """What a run and the averages beside it lose together, by basic composition."""
-        if self.averages is None:
-            return training
-        beside = self.averages.guarantee
-        return replace(
-            training,
-            epsilon=math.nextafter(training.epsilon + beside.epsilon, math.inf),
-            delta=min(1.0, training.delta + beside.delta),
-            how=f"{training.how}; added to it, {beside.epsilon:.3g} for how wrong the model is",
-        )
 
     @property
     def cautions(self) -> list[str]:
@@ -150,15 +133,11 @@ class CuratorPlan:
         return []
 
     @property
-    def _whose(self) -> str:
-        return "row" if self.options.user_column is None else "user with all rows"
-
-    @property
     def neighbours(self) -> str:
         """What may change between inputs that the guarantees compare."""
         return (
-            f"one {self._whose} counts for nothing: the gradient is 0 at every model, and the "
-            "numbers of rows that are published stay as they are"
+            f"one {whole_row(self.options.unit)} counts for nothing: the gradient is 0 at every "
+            "model, and the numbers of rows that are published stay as they are"
         )
 
     @property
@@ -172,10 +151,8 @@ class CuratorPlan:
 
     def promises(self) -> list[str]:
         """The guarantee in words."""
-        change = f"Counting any one {self._whose} or not, at unchanged row counts,"
-        seen = "this release, but the curator, who held the rows"
         return [
-            promised(change, seen, self.guarantees[0]),
+            counted_or_not(self.guarantees[0]),
             f"{self._exact}is published as it is: nothing is promised about these numbers.",
         ]
 
@@ -221,21 +198,6 @@ class CuratorPlan:
             return self.run.train(rows, targets, rng, look)
         except FloatingPointError:
             raise DivergedError(last[0] + 1) from None
-
-
-def delta_left(delta: float, averages: NoisyAverages | None) -> float:
-    """What of a release's delta is left to the run itself.
-
-    Raises:
-        ValueError: nothing is.
-    """
-    left = delta - (0.0 if averages is None else averages.guarantee.delta)
-    if not left > 0:
-        raise ValueError(
-            f"delta {delta:g} is less than what the noise of the model's error takes, "
-            f"{delta - left:.2g}; have a larger one, or name public rows with --validation"
-        )
-    return left
 
 
 _LOT, _EPOCHS, _CLIP = 4, 25, 1.0  # lots are a quarter of the rows

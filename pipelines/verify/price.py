@@ -26,6 +26,18 @@ _STRANGE = (
 # What promises more comes first.
 _MODELS, _NEIGHBOURS = ("local", "shuffle", "central"), ("add or remove", "replace")
 
+# What a request and its design, or the mechanism in it, call alike, where both have it.
+_NAMED = (
+    "model", "neighbours", "above", "horizon", "firings", "radius", "dimension", "cells",
+    "max_messages", "bound",
+)  # fmt: skip
+# Kind of a design -> what it calls the devices that a request has enrolled.
+_ENROLLED = {
+    "device counters": "enrolled", "split and mix": "most", "split and mix, two numbers": "most",
+}  # fmt: skip
+# What a statement says of a training -> what its design calls it.
+_TRAINING = {"lots": "steps", "probability_of_a_row": "rate", "noise_in_clips": "sigma"}
+
 Statement = Mapping[str, Any]
 
 
@@ -77,11 +89,17 @@ def _contradicted(design: Any, model: str, said: Statement) -> str:
         KeyError, TypeError: it does not say what the price needs.
     """
     promise, local = (said["guarantees"][name] for name in ("release", "local"))
-    request = said["request"]
+    request, kind = said["request"], said["design"]["is"]
     if _MODELS.index(promise["model"]) < _MODELS.index(model):
         return f"its noise is that of the {model} model"
     if promise["unit"].split()[0] != request["unit"]:
         return "it promises for another unit than its request names"
+    if first := said.get("first_round"):
+        spent = design.rounds[0]
+        if any(first["guarantee"][name] != getattr(spent, name) for name in ("epsilon", "delta")):
+            return "its first round costs another thing in its design"
+        if [*map(float, request["bounds"].split(","))] not in first["bounds"].values():
+            return "its bounds are not those that its first round chose"
     if not _report_met([_of_report(design)], local):
         return "a single report reveals more than it promises"
     own: dict[str, Any] = {}
@@ -89,11 +107,22 @@ def _contradicted(design: Any, model: str, said: Statement) -> str:
         own = {"min_reports": design.n, "honest_share": design.honest_share}
         if not said["n"] >= design.n:
             return f"it counts on {design.n:,} reports, and fewer came"
-    elif (devices := getattr(design, "enrolled", getattr(design, "most", None))) is not None:
-        own = {"enrolled": devices}
+    elif kind in _ENROLLED:
+        own = {"enrolled": getattr(design, _ENROLLED[kind])}
+    elif kind == "gaussian filter":  # its answers are held to the budget of the request
+        own = {"epsilon": design.epsilon, "delta": design.delta}
+    for part in (design, getattr(design, "mechanism", None)):
+        named = {name: getattr(part, name, None) for name in _NAMED}
+        own |= {k: v for k, v in named.items() if None not in (v, request.get(k))}
     for name, value in own.items():
         if request[name] != value:
-            return f"{name} is {value:g} in its design, and another in its request"
+            shown = value if isinstance(value, str) else f"{value:g}"
+            return f"{name} is {shown} in its design, and another in its request"
+    if kind == "dp-sgd":
+        if any(said["training"][name] != getattr(design, own) for name, own in _TRAINING.items()):
+            return "it was trained in other steps, or with other noise, than its design has"
+        if (design.averages is None) != request["validation"]:
+            return "how wrong the model is was told by others than its design says"
     return ""
 
 
@@ -167,8 +196,11 @@ def _joint(
             losses.append(_loss(promise["unit"], account, known, made))
             shown = [_of_report(one) for one in made]
             reports.append((max(e for e, _ in shown), max(d for _, d in shown)))
+    before = said.get("first_round")
+    earlier = [] if before is None else [_known(promise["unit"], one) for one in before["design"]]
     for name, order in (("model", _MODELS), ("neighbours", _NEIGHBOURS)):
-        if any(order.index(getattr(one, name)) > order.index(promise[name]) for one in losses):
+        worst = max((order.index(getattr(one, name)) for one in [*losses, *earlier]), default=0)
+        if worst > order.index(promise[name]):
             yield fault(_SUBJECT, f"all metrics together: noise of one is for another {name}")
             return
     # Of those that have no design nothing is known, and the others come to this much at the least.
@@ -178,15 +210,34 @@ def _joint(
     if unknown:
         yield unchecked(_SUBJECT, f"all metrics together: {unknown} of them have no design as data")
         return
-    added = summed(losses)
-    spent = added.epsilon
-    if not (spent <= promise["epsilon"] and added.delta <= promise["delta"]):
-        spent = total(losses, promise["delta"]).epsilon
-    claim = f"epsilon {promise['epsilon']:.6g}, delta {promise['delta']:.3g}"
-    if spent <= promise["epsilon"] * _ROUNDED:
+    epsilon, delta = promise["epsilon"], promise["delta"]
+    claim = f"epsilon {epsilon:.6g}, delta {delta:.3g}"
+    if before is not None:
+        # What it may cost is fixed before the second, and is added to that.
+        first = before["guarantee"]
+        if not _composed(earlier, first["epsilon"], first["delta"]):
+            yield fault(_SUBJECT, "the first round comes to more than is said of it")
+            return
+        epsilon, delta = epsilon - first["epsilon"], delta - first["delta"] * (2 - _ROUNDED)
+    if _composed(losses, epsilon, delta):
         yield holds(_SUBJECT, f"all metrics together: {claim}, computed again")
     else:
         yield fault(_SUBJECT, f"its metrics together come to more than {claim}")
+
+
+def _composed(losses: Sequence[Loss], epsilon: float, delta: float) -> bool:
+    """Whether losses keep to a promise together."""
+    added = summed(losses)
+    spent = added.epsilon
+    if not (spent <= epsilon and added.delta <= delta):
+        spent = total(losses, delta).epsilon
+    return spent <= epsilon * _ROUNDED
+
+
+def _known(unit: str, account: Statement) -> Loss:
+    """What one account may cost, whose metrics all have a design."""
+    records = [*account["metrics"].values()]
+    return _loss(unit, account, records, [*map(designs.read, records)])
 
 
 def _loss(unit: str, account: Statement, records: list[Any], made: list[Any]) -> Loss:

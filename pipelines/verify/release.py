@@ -14,11 +14,13 @@ from pipelines.ledger.public_log import LogError, LogHead, PublicLog
 from pipelines.releases import history, statements
 from pipelines.releases.release import STATEMENT
 from pipelines.releases.signature import SIGNATURE, Keys, SignatureError, require_signed
-from pipelines.verify import price, tables, words
+from pipelines.verify import answers, price, tables, words
 from pipelines.verify.verdict import Check, fault, holds, unchecked
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+_GROWING = ("running totals", "window alarm", "gaussian filter")
+_NOTHING = {"epsilon": 0.0, "delta": 0.0}
 
 
 @dataclass(frozen=True)
@@ -106,18 +108,21 @@ class Verifier:
         metrics = dict(named)
         said = {name: one.statement for name, one in metrics.items()}
         yield from words.of_release(whole, said)
-        for name, statement in said.items():
-            yield price.of_metric(name, statement)
+        prices = [price.of_metric(*one) for one in said.items()]
         if whole["release"] == "plan":
-            yield from price.of_plan(whole, said)
+            prices += price.of_plan(whole, said)
+        yield from prices
+        if whole["release"] == "ask":
+            yield answers.of_session(folder, whole)
         for name, one in metrics.items():
             try:
                 yield from tables.of_metric(name, one.folder, one.statement)
             except _STRANGE:
                 yield fault("tables", f"{name}: a table is not as hushbeam writes it")
-        yield self._paid(whole, hashlib.sha256(_paid_content(folder, whole, written)).hexdigest())
+        own = hashlib.sha256(_paid_content(folder, whole, written)).hexdigest()
+        yield self._paid(whole, own, all(one.outcome == "holds" for one in prices))
 
-    def _paid(self, whole: Mapping[str, Any], own: str) -> Check:
+    def _paid(self, whole: Mapping[str, Any], own: str, priced: bool) -> Check:
         """Whether the public log of its ledger has the price of a release, and of no other."""
         stamp = whole.get("ledger")
         if stamp is None:
@@ -139,7 +144,7 @@ class Verifier:
         if plan is not None and plan.get("window") != opened.window:
             return fault("ledger", "another window was paid for")
         try:
-            covered = _covers(opened.prices, whole)
+            covered = _covers(opened.prices, whole, priced)
         except _STRANGE:
             covered = False
         if not covered:
@@ -149,22 +154,29 @@ class Verifier:
         return holds("ledger", f"change {number:,} of the log has set its price aside")
 
 
-def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -> bool:
-    """Whether what was reserved is what a release costs, account by account."""
+def _covers(
+    prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any], priced: bool
+) -> bool:
+    """Whether what was reserved is what a release costs, account by account.
+
+    A first round has its own reservation, and its own release; what it costs is believed where the
+    price holds, or it might be said to have cost all.
+    """
     accounts = whole.get("design") if whole["release"] == "plan" else None
-    if accounts is not None:
+    if accounts is not None and "first_round" not in whole:
         return [*prices] == [(one["epsilon"], one["delta"]) for one in accounts]
     promise = whole["guarantees"]["release"]
     if promise["epsilon"] is None:
         return False
-    epsilon, delta = (sum(one) for one in zip(*prices, strict=True))
-    return bool(promise["epsilon"] <= epsilon * (1 + 1e-9) and promise["delta"] <= delta)
+    first = whole["first_round"]["guarantee"] if priced and "first_round" in whole else _NOTHING
+    sums = dict(zip(_NOTHING, map(sum, zip(*prices, strict=True)), strict=True))
+    return all(promise[name] - first[name] <= sums[name] * (1 + 1e-9) for name in sums)
 
 
 def _paid_content(folder: str, whole: Mapping[str, Any], written: bytes) -> bytes:
     """What one price pays for once: all files, or the statement of what grows under one price."""
     design = whole.get("design")
-    if design is None or (isinstance(design, dict) and design.get("is") == "running totals"):
+    if design is None or (isinstance(design, dict) and design.get("is") in _GROWING):
         return written
     try:
         return statements.read_file(folder, SIGNATURE)

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mechanisms.channel import Guarantee
+from pipelines.metrics.first_round import chosen_words
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.verify.verdict import Check, fault, holds, unchecked
-from pipelines.wording import CHANGES, distinct_promises, meaning
+from pipelines.wording import CHANGES, counted_or_not, distinct_promises, meaning
 
 _SUBJECT = "statement"
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -46,8 +47,8 @@ def of_release(whole: Statement, metrics: Mapping[str, Statement]) -> Iterator[C
 def _of(name: str, said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Check]:
     try:
         lines, guarantees = [*said.get("in_words", [])], _guarantees(said)
-        promises = [meaning(one, _least(said)) for one in distinct_promises(guarantees)]
-        known = {*promises, *_cautions(said, metrics)}
+        promises = [_meaning(one, said) for one in distinct_promises(guarantees)]
+        known = {*promises, *_cautions(said, metrics), *_first_round(said, guarantees)}
         others = [line for line in lines if line not in known]
         others += [one.how for one in guarantees]
         claims = [line for line in others if _promises(line) or _claims_more(line, guarantees)]
@@ -65,6 +66,13 @@ def _of(name: str, said: Statement, metrics: Mapping[str, Statement]) -> Iterato
         yield fault(_SUBJECT, f"{name}it promises in words another thing than in numbers")
     else:
         yield fault(_SUBJECT, f"{name}it promises more in words than in numbers")
+
+
+def _meaning(guarantee: Guarantee, said: Statement) -> str:
+    design = said.get("design")
+    if isinstance(design, dict) and design.get("is") == "dp-sgd":
+        return counted_or_not(guarantee)
+    return meaning(guarantee, _least(said))
 
 
 def _promises(line: str) -> bool:
@@ -101,6 +109,14 @@ def _least(said: Statement) -> int:
     accounts = design if isinstance(design, list) else [{"metrics": {"": design}}]
     records = [one or {} for account in accounts for one in account["metrics"].values()]
     return min(int(one.get("n", 0)) for one in records)
+
+
+def _first_round(said: Statement, guarantees: Sequence[Guarantee]) -> Iterator[str]:
+    """What a first round has spent, written again, where its names promise nothing."""
+    first = said.get("first_round")
+    if first and not any(_claims_more(x, guarantees) for x in (first["release"], *first["bounds"])):
+        epsilon = first["guarantee"]["epsilon"]
+        yield chosen_words(first["release"], epsilon, first["bounds"])
 
 
 def _cautions(said: Statement, metrics: Mapping[str, Statement]) -> Iterator[str]:

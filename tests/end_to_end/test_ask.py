@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.ask.session import AskSession
+from pipelines.journal.ask_session import AskSession
 from pipelines.ledger.ledger import CollectionLedger
 from tests.contract.laws import reach
 from tests.end_to_end.examples import DOMAIN

@@ -13,8 +13,9 @@ import numpy as np
 from mechanisms.privacy.gaussian_filter import WHOLE
 from mechanisms.randomness import SecureRandom
 from pipelines.ask import questions
-from pipelines.ask.session import AskSession, answered, begun
+from pipelines.ask.session import answered, begun
 from pipelines.errors import WithheldError
+from pipelines.journal.ask_session import AskSession
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics.counting.options import CountOptions
 from pipelines.metrics.resolving import resolve

@@ -6,7 +6,9 @@ from tests.mutants.mutant import Mutant
 
 _VERIFY = ("tests/pipelines/test_verify.py",)
 _DESIGNS = ("tests/mechanisms/test_designs.py",)
-_PRICE, _WORDS, _RELEASE = (f"pipelines/verify/{name}.py" for name in ("price", "words", "release"))
+_PRICE, _WORDS, _RELEASE, _ANSWERS = (
+    f"pipelines/verify/{name}.py" for name in ("price", "words", "release", "answers")
+)
 
 MUTANTS = (
     Mutant(
@@ -116,6 +118,69 @@ MUTANTS = (
         "if False]",
         _VERIFY,
         known_by="contradicting",
+    ),
+    Mutant(
+        "rounds-that-hold-together",
+        "Rounds may cost what each says, whatever is promised of them together.",
+        "mechanisms/adaptive_rounds.py",
+        "if not (met.epsilon <= epsilon * (1 + 1e-9) and met.delta <= delta):",
+        "if not met.delta <= delta:",
+        _VERIFY,
+        known_by="mean and epsilon",
+    ),
+    Mutant(
+        "a-first-round-for-nothing",
+        "What a query's metrics may cost is not less by what its first round has spent.",
+        _PRICE,
+        'epsilon, delta = epsilon - first["epsilon"], delta - first["delta"] * (2 - _ROUNDED)',
+        "pass",
+        _VERIFY,
+        known_by="query and share",
+    ),
+    Mutant(
+        "training-with-other-noise",
+        "A model is priced by its design, whatever noise its training names.",
+        _PRICE,
+        "for name, own in _TRAINING.items()):",
+        "for name, own in ()):",
+        _VERIFY,
+        known_by="model and said",
+    ),
+    Mutant(
+        "training-for-any-promise",
+        "Steps of a training meet whatever epsilon is promised.",
+        "mechanisms/learning/noisy_training.py",
+        "if not (self.guarantee.epsilon <= epsilon * (1 + 1e-9) and self.delta <= delta):",
+        "if not self.delta <= delta:",
+        _VERIFY,
+        known_by="model and epsilon",
+    ),
+    Mutant(
+        "answers-beyond-the-budget",
+        "Nobody adds up what the answers of a session take.",
+        _ANSWERS,
+        "if not (budget.left(spent) >= 0 and far <= budget.farthest):",
+        "if False:",
+        _VERIFY,
+        known_by="session and parts",
+    ),
+    Mutant(
+        "alarms-for-any-promise",
+        "Noise of alarms meets whatever epsilon is promised.",
+        "mechanisms/central/window_alarm.py",
+        "if not (self.epsilon <= epsilon and self.delta <= delta):",
+        "if not self.delta <= delta:",
+        _VERIFY,
+        known_by="alarms and epsilon",
+    ),
+    Mutant(
+        "a-request-that-its-design-contradicts",
+        "A request may name other neighbours or thresholds than its design.",
+        _PRICE,
+        "        if request[name] != value:",
+        "        if name not in _NAMED and request[name] != value:",
+        _VERIFY,
+        known_by="both_name",
     ),
     Mutant(
         "a-key-that-anybody-introduces",

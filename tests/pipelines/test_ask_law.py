@@ -22,7 +22,8 @@ from mechanisms.randomness import SecureRandom, SeededRandom
 from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.ask import questions, session
 from pipelines.ask.questions import FiguresQuestion, Question, SelectionQuestion
-from pipelines.ask.session import AskSession, begun
+from pipelines.ask.session import begun
+from pipelines.journal.ask_session import AskSession
 from pipelines.logs.inputs import UNREAD, Source
 from pipelines.metrics.counting.options import CountOptions, SumOptions
 from pipelines.metrics.mean.options import MeanOptions

@@ -12,8 +12,9 @@ import pytest
 from mechanisms.privacy.gaussian_filter import WHOLE
 from mechanisms.randomness import SeededRandom
 from pipelines.ask import questions
-from pipelines.ask.session import AskSession, begun
+from pipelines.ask.session import begun
 from pipelines.errors import RequestError, WithheldError
+from pipelines.journal.ask_session import AskSession
 from pipelines.storage import local_object
 from tests.fakes.rival_askers import TERMS, ask, count, one_round, rivals
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mechanisms.learning.noisy_training import delta_left
 from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredError
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SeededRandom
@@ -60,7 +61,7 @@ def test_who_holds_the_rows_pays_for_looking_at_errors(job):
     assert "added to it, 0.4 for how wrong the model is" in released.how
     assert 7.9 <= released.epsilon <= 8.0
     assert released.delta <= plan.delta
-    alone = plan.delta_of_training
+    alone = delta_left(plan.delta, plan.averages)
     assert alone < plan.delta
     training = plan.run.guarantee(alone, "pld", "add or remove", "row")
     assert released.epsilon >= training.epsilon + plan.averages.guarantee.epsilon
@@ -89,7 +90,9 @@ def test_a_curator_spends_what_was_asked_and_says_it_in_three_ways(job):
     assert (released.model, released.delta) == ("central", 1e-5)
     assert 0.99 <= released.epsilon <= 1.0
     assert made.plan.run.steps == 30
-    beside = [each.epsilon for each in made.plan.beside.values()]
+    by_job, *others = made.plan.beside.values()
+    assert by_job.model == "none"
+    beside = [each.epsilon for each in others]
     assert released.epsilon <= beside[0] <= beside[1]
     # Another row in its place is what a row's counting for nothing is, twice.
     assert 1.5 * released.epsilon < beside[2] < 3 * released.epsilon
