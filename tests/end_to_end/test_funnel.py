@@ -312,11 +312,16 @@ def test_the_price_is_of_all_times_of_a_user(rows: list[dict[str, Any]]) -> None
     assert float(laws[0].decay) == pytest.approx(0.5, rel=1e-9)  # half is of the steps
 
 
-@pytest.mark.verify
-def test_figures_err_as_is_said_and_fitted_ones_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2,000 releases: a variance errs by 2.3 / sqrt(2000) a sigma, so 1 +- 0.36 at 7 of them."""
-    # Conversions are not looked at here, and their intervals were three quarters of a release.
+@pytest.fixture
+def unconverted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without conversions, whose intervals are three quarters of what a release takes."""
     monkeypatch.setattr(Funnel, "_pairs", ())
+
+
+@pytest.mark.verify
+@pytest.mark.usefixtures("unconverted")
+def test_figures_err_as_is_said_and_fitted_ones_less() -> None:
+    """2,000 releases: a variance errs by 2.3 / sqrt(2000) a sigma, so 1 +- 0.36 at 7 of them."""
     made, runs = metric(4), 2000
     counters = np.random.default_rng(3).poisson(
         np.outer([400, 400, 40, 0, 0], np.exp(-np.arange(8)))
@@ -346,6 +351,7 @@ def require_order(table: pa.Table) -> None:
     assert np.allclose(fitted[0], fitted[1:].sum(axis=0))
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_what_is_fitted_is_ordered_and_adds_up() -> None:
     made = metric()
     for seed in range(50):

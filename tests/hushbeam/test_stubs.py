@@ -61,7 +61,7 @@ def test_a_type_checker_knows_them(tmp_path: Path) -> None:
         [sys.executable, "-m", "mypy", *words], capture_output=True, text=True, check=False,
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
-    said = {place: "" for place in range(len(programs))}
+    said = dict.fromkeys(range(len(programs)), "")
     for place, line in re.findall(r"program(\d)\.py:\d+: (error: .*)", checked.stdout):
         said[int(place)] += line
     assert checked.returncode == 1, checked.stdout + checked.stderr
