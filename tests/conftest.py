@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -51,11 +52,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let pytest-randomly choose the order alone: a test seeds what it draws, and says so."""
     if hasattr(config.option, "randomly_reset_seed"):  # `make mutants` runs without plugins
         config.option.randomly_reset_seed = False
+    # Workers share what searches have come to: the dearest plan takes 23 CPU seconds, then 6.
+    os.environ["XDG_CACHE_HOME"] = getattr(config, "workerinput", os.environ)["XDG_CACHE_HOME"]
     # Modules and tests stay: looking for rubbish among them took 4 of collection's 11 seconds, and
     # pytest looks twice at the end. Then all of it goes in order: a library with destructors
     # complains of what it calls leaked.
     gc.disable()
     config.add_cleanup(gc.unfreeze)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist where the others keep what searches have come to."""
+    node.workerinput["XDG_CACHE_HOME"] = os.environ["XDG_CACHE_HOME"]
 
 
 def pytest_collection_finish() -> None:

@@ -26,6 +26,7 @@ from pipelines.errors import Caution
 from pipelines.logs import inputs
 from pipelines.metrics import registry
 from pipelines.metrics.resolving import resolve
+from pipelines.metrics.statistics.funnel import Funnel
 from pipelines.request.spans import seconds_of
 from tests.contract.laws import reach
 from tests.oracles import funnels
@@ -311,7 +312,14 @@ def test_the_price_is_of_all_times_of_a_user(rows: list[dict[str, Any]]) -> None
     assert float(laws[0].decay) == pytest.approx(0.5, rel=1e-9)  # half is of the steps
 
 
+@pytest.fixture
+def unconverted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without conversions, whose intervals are three quarters of what a release takes."""
+    monkeypatch.setattr(Funnel, "_pairs", ())
+
+
 @pytest.mark.verify
+@pytest.mark.usefixtures("unconverted")
 def test_figures_err_as_is_said_and_fitted_ones_less() -> None:
     """2,000 releases: a variance errs by 2.3 / sqrt(2000) a sigma, so 1 +- 0.36 at 7 of them."""
     made, runs = metric(4), 2000
@@ -343,6 +351,7 @@ def require_order(table: pa.Table) -> None:
     assert np.allclose(fitted[0], fitted[1:].sum(axis=0))
 
 
+@pytest.mark.usefixtures("unconverted")
 def test_what_is_fitted_is_ordered_and_adds_up() -> None:
     made = metric()
     for seed in range(50):

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -313,6 +314,7 @@ ROWS: list[list[dict[str, Any]]] = [
 _TYPES = pa.schema({"hour": pa.int64(), "page": pa.string(), "fare": pa.float64()})
 
 
+@cache
 def _parted(text: str) -> Any:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "plan.yaml"

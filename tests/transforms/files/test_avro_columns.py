@@ -15,7 +15,7 @@ from transforms.files import avro
 from transforms.files.avro_columns import BlockBytes, ColumnsInStep
 from transforms.files.source import UnreadableError, look, tables
 
-ROWS = 3000
+ROWS = 1000
 ENDS = [0, -1, 1, 63, 64, -64, -65, 2**31 - 1, -(2**31), 2**55, -(2**55), 2**62, 2**63 - 1,
         -(2**63)]  # fmt: skip
 COLOURS = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}
@@ -56,7 +56,7 @@ def rows(number: int = ROWS) -> list[dict[str, Any]]:
             "never": None, "two": (None, k, 2**40 + k)[k % 3],
             "any": (text, 0.5, None, inner)[k % 4], "hash": k.to_bytes(3, "big"),
             "maybe_double": None if k % 7 else k / 2, "maybe_colour": None if k % 2 else colour,
-            "bytes": bytes([k % 256] * (k % 4)), "small": k - 1500,
+            "bytes": bytes([k % 256] * (k % 4)), "small": k - ROWS // 2,
         }  # fmt: skip
 
     return [row(k) for k in range(number)]
@@ -89,7 +89,7 @@ def test_every_kind_is_read_in_step_as_row_by_row(
     path = tmp_path / "log.avro"
     records = rows(ROWS if interval > 1 else 200)
     path.write_bytes(content(KINDS, records, interval))
-    monkeypatch.setattr(avro, "_TOGETHER", 1 << 17)
+    monkeypatch.setattr(avro, "_TOGETHER", 1 << 15)
     in_step, one_by_one = both(path, [*KINDS], monkeypatch)
     assert in_step.equals(one_by_one)
     assert in_step.schema == look(str(path)).schema
