@@ -24,6 +24,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.metrics import mark
 from pipelines.plan.run import price
 from pipelines.plan.sample import there
+from pipelines.plan.split import split
 from pipelines.request import answers
 from pipelines.views.console import Screen
 from pipelines.wording import distinct_promises, one_line
@@ -84,7 +85,7 @@ def check(
     about = [
         *about_clients,
         *_about_units(job),
-        *_about_tokens(plan),
+        *_about_tokens(job),
         *said(job.metrics),
         *job.cautions,
         *about_windows,
@@ -247,13 +248,19 @@ def _about_units(job: PlanJob) -> list[str]:
     return []
 
 
-def _about_tokens(plan: PlanDocument) -> list[str]:
-    """How many reports of a user are admitted, and who could admit more."""
-    if plan.tokens is None:
+def _about_tokens(job: PlanJob) -> list[str]:
+    """How many reports of a user are admitted, and who could admit more; or why none is."""
+    tokens = job.plan.tokens
+    if tokens is None:
         return []
+    try:
+        split(job.plan, job.window)
+    except RequestError as error:
+        return [f"not in three parties, which alone take tokens: {error}"]
     return [
-        f"three parties admit {plan.tokens:,} reports of a user and window by tokens, which say "
-        "nothing of the user; issuer and endpoint can make more, so count both on the honest side"
+        f"three parties admit {tokens:,} report{'s' * (tokens > 1)} of a user and window by "
+        "tokens, which say nothing of the user; issuer and endpoint can make more, so count both "
+        "on the honest side"
     ]
 
 

@@ -130,6 +130,12 @@ def split(plan: PlanDocument, window: str) -> Split:
         if metric.undivided is not None and metric.counters is None:
             raise RequestError(_whole(metric.name, metric.undivided))
     _require_alike(parts)
+    reports = len(parts.job.accounts)  # metrics among which units are divided share one
+    if plan.tokens is not None and plan.tokens < reports:
+        raise RequestError(
+            f"tokens: a user sends {reports} reports here, each of which takes a token: say "
+            f"tokens: {reports}, or more"
+        )
     return parts
 
 

@@ -264,6 +264,16 @@ def test_the_plan_says_it_and_so_does_check(run, refused) -> None:
         Path("plan.yaml").write_text(other)
         marks.add(mark(load("plan.yaml")))
     assert len(marks) == 3
+    second = "  - {name: rows, kind: histogram, column: word, domain: words.txt"
+    Path("words.txt").write_text("yes\nno\n")
+    for more, why in (
+        (", drawn_by: shuffler}\n", "tokens: a user sends 2 reports here, each of which takes a"),
+        ("}\n", "metric rows: cannot be divided among clients, shuffler and collector"),
+    ):
+        Path("plan.yaml").write_text(PLAN.replace("tokens: 2", "tokens: 1") + second + more)
+        said = f"not in three parties, which alone take tokens: {why}"
+        assert said in " ".join(run(["check", "plan.yaml"]).out.split())
+        refused(shuffle("log.parquet"), why)
     nobody = PLAN.replace("user_column: user\nunit: user per window\n", "")
     Path("plan.yaml").write_text(nobody)
     refused(

@@ -169,7 +169,10 @@ def test_strings_are_cut_where_that_is_asked_and_shown_as_text(run) -> None:
         ({"max_length": 2000}, "--max-length must be "),
         ({"rows_per_user": 2, "user_column": None}, "--rows-per-user: where rows are protected"),
         ({"rows_per_user": 10_000, "epsilon": 1e-6}, "needs a threshold above 1,048,576 users"),
-        ({"drawn_by": "shuffler"}, "--drawn-by shuffler: whoever counts the strings has to draw"),
+        (
+            {"drawn_by": "shuffler"},
+            "--drawn-by shuffler: whoever counts the strings draws the noise",
+        ),
     ],
 )
 def test_refuses(changes: dict[str, Any], complaint: str, refused, log: str) -> None:

@@ -153,9 +153,8 @@ BY_CITY = {"group_by": "city", "groups": ["Bern", "Oslo", "Rom"]}
          ["quantiles 0.5, 0.9 lie at the upper bound 30"]),
         ({"bounds": "0,100"}, []),
         ({"bounds": "0,100", "column": "few"}, []),  # nine of ten are 0, as much else may be
-        ({"bounds": "0,4", "column": "stars"}, []),  # each value of a scale has its own bin
-        ({"bounds": "0,4", "column": "stars", "bins": 4},
-         ["quantiles 0.5, 0.9 lie at the upper bound 4"]),
+        ({"bounds": "0,4", "column": "stars"}, []),  # a scale, with known ends
+        ({"bounds": "0,150", "column": "late"}, ["quantile 0.9 lies at the upper bound 150"]),
     ],
 )  # fmt: skip
 def test_quantiles_where_numbers_were_clipped_are_cautioned_of(
@@ -166,6 +165,7 @@ def test_quantiles_where_numbers_were_clipped_are_cautioned_of(
     whole = np.arange(20_000)
     log = pa.table({
         "x": x, "few": np.where(whole % 20, 0, x), "stars": np.where(whole % 4, 4, whole % 3),
+        "late": np.where(whole % 5, 0, 180),
         "city": np.where(whole % 2, "Oslo", "Bern"),
     })  # fmt: skip
     asked = {"column": "x", "epsilon": 8.0, "quantiles": "0.5,0.9"} | options

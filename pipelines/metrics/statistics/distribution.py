@@ -49,6 +49,7 @@ _CELLS = 1 << 16  # the same of one quantile, whose error no further cell adds t
 _FEWEST_BINS, _USUAL_CELLS = 64, 1 << 20  # the same of many groups
 _MOST_CELLS = 1 << 23  # of all groups
 _MOST_QUANTILES = 1000
+_SCALE = 20  # whole numbers between bounds that people know to be the ends: stars, marks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,8 +248,8 @@ class Distribution(Statistic):
         _, lower, upper, *_ = evidence.quantiles.T
         low, high = self.bounds
         near = (1 + 1e-9) * max(np.diff(evidence.edges).max(), (high - low) / _BINS)
-        # Each value of a short scale, and 0 of what is never negative, may well be where many are.
-        if self.whole and high - low < self.bins:
+        # The ends of a short scale, and 0 of what is never negative, may well be where many are.
+        if self.whole and high - low <= _SCALE:
             return []
         sides = {
             "upper": (high, lower >= high - near),

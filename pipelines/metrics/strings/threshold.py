@@ -98,7 +98,12 @@ class StringsAboveThreshold(CountedStrings):
 
     @classmethod
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
-        return None if drawn_by == "job" else "whoever counts the strings has to draw the noise"
+        if drawn_by == "job":
+            return None
+        return (
+            "whoever counts the strings draws the noise, the shuffler of three parties, too: leave "
+            "drawn_by out"
+        )
 
     @classmethod
     def least(cls, statistic: Any, sealed: bool = False) -> tuple[Counters, Crowds]:
