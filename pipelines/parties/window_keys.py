@@ -69,9 +69,11 @@ class KeyFolder:
             seed = path.read_bytes()
             return Evaluator(seed, STRINGS) if role == "strings" else Issuer(seed)
         except (OSError, ValueError) as error:
+            command = "strings" if role == "strings" else "issuer"
             raise RequestError(
-                f"{path} holds no seed{because(error)}: the window is forgotten, or its key was "
-                "never made here"
+                f"{path} holds no seed{because(error)}: `hushbeam parties keys {command}` "
+                "makes it, whoever issues tokens gives a copy of theirs, and a window that was "
+                "forgotten has none"
             ) from None
 
     def published(self) -> KeyList:

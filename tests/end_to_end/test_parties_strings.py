@@ -323,8 +323,10 @@ def test_what_an_engine_loses_is_handed_to_nobody(run, monkeypatch, step: Any, n
 def test_bad_requests_are_one_line(run, refused) -> None:
     refused(client("log.parquet", "r.bin", "--metric", "heard"), "--strings is missing")
     strange = client("log.parquet", "r.bin", "--strings", "nowhere")
-    refused(strange, "strings.seed holds no seed (No such file or directory): the window is forgo")
-    refused(client("log.parquet", "r.bin", window="d9"), "the window is forgotten, or its key was")
+    refused(
+        strange, "strings.seed holds no seed (No such file or directory): `hushbeam parties keys"
+    )
+    refused(client("log.parquet", "r.bin", window="d9"), "`hushbeam parties keys strings` makes it")
     more = client("log.parquet", "r.bin", "--strings", "party", "--query-tokens", "paid")
     refused(more, "--query-tokens: --strings is a folder, for a trial: leave it out")
     web = client("log.parquet", "r.bin", "--strings", "https://strings.example")
