@@ -12,6 +12,12 @@
     return made;
   };
   const said = (x) => x.toLocaleString("en", { maximumSignificantDigits: 3 });
+  /* A number to two digits of its error, as on a release's page. */
+  const by = (x, error) => {
+    const places = Math.min(15, 1 - Math.floor(Math.log10(error))), power = 10 ** Math.max(0, -places);
+    const shown = Math.max(0, places);
+    return (power > 1 ? Math.round(x / power) * power : x).toLocaleString("en", { minimumFractionDigits: shown, maximumFractionDigits: shown });
+  };
 
   function bar(truth, estimate, error, unit, most) {
     const at = (x) => `${Math.min(100, Math.max(0, (100 * x) / most))}%`;
@@ -19,7 +25,7 @@
     return make("li", {}, make("span", { class: "name" }, said(truth) + unit), make("svg", { class: "track", "aria-hidden": "true" },
       make("rect", { class: low <= 0 ? "bar noise" : "bar", x: 0, y: 2, height: 14, width: at(estimate) }),
       make("line", { class: "arm", x1: at(low), x2: at(high), y1: 9, y2: 9 }), make("circle", { class: "dot", cx: at(truth), cy: 9, r: 3 })),
-    make("span", { class: "number" }, `${said(estimate)} ± ${said(error)}${unit}`));
+    make("span", { class: "number" }, `${by(estimate, error)} ± ${by(error, error)}${unit}`));
   }
 
   function slider(name, values, now) {
