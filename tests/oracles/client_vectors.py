@@ -487,6 +487,8 @@ def _published() -> dict[str, Any]:
         for window, mark, public in (("ü 1", PLAN, bytes(32)), ("2", bytes(16), bytes([1]) * 32))
     )
     changed = second.model_copy(update={"public": "02" * 32})
+    again = first.model_copy(update={"role": "queries"})  # under the same key
+    later = second.model_copy(update={"window": "3", "fingerprint": "03" * 16})
     listed = signed(KeyList(keys=(first, second)), signer).decode()
     pem = signer.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -499,6 +501,8 @@ def _published() -> dict[str, Any]:
             listed.replace("ü 1", "ü 2"),
             signed(KeyList(keys=(changed,)), signer).decode(),
             signed(KeyList(keys=(second, changed)), signer).decode(),
+            signed(KeyList(keys=(first, again)), signer).decode(),
+            signed(KeyList(keys=(later,)), signer).decode(),  # of a window that was seen
         ],
     }
 
