@@ -40,8 +40,16 @@ MUTANTS = (
         "A window whose file has gone is opened again, with no token spent.",
         _WINDOW,
         "if claim is not None and claim.exists():",
-        "if claim is None:",
-        (*_SERVE, "tests/pipelines/test_serve_command.py"),
+        "if claim is not None and not path.parent.exists():",
+        _SERVE,
+    ),
+    Mutant(
+        "copies-are-opened",
+        "A copy of a window is opened in its place, and takes tokens that were spent since.",
+        _WINDOW,
+        "if claim.read_text() != place:",
+        "if not claim.exists():",
+        _SERVE,
     ),
     Mutant(
         "copies-take-tokens",

@@ -7,6 +7,7 @@ of permanent noise may never change, so a vector that does needs a reason as a g
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -434,7 +435,10 @@ def _function() -> dict[str, Any]:
 
 
 def _tokens(count: int) -> dict[str, Any]:
-    seed, key = key_of("an issuer"), key_of(f"{count} tokens")
+    seed, secret, role = key_of("an issuer"), key_of(f"{count} tokens"), b"issuer"
+    # As a client makes it whose key is not of one window and role alone.
+    parts = b"hushbeam tokens 1" + PLAN + count.to_bytes(8, "little") + role
+    key = hmac.digest(secret, parts, "sha256")
     stream, issuer = _Stream(key), Issuer(seed)
     nonces = [stream.bytes(32) for _ in range(count)]
     inputs = [b"hushbeam token" + nonce for nonce in nonces]
@@ -442,6 +446,7 @@ def _tokens(count: int) -> dict[str, Any]:
         nonce + issuer.output(plain)[:32] for nonce, plain in zip(nonces, inputs, strict=True)
     ]
     return {
+        "secret": secret.hex(), "fingerprint": PLAN.hex(), "role": role.decode(),
         "key": key.hex(), "count": count, "tokens": [token.hex() for token in tokens],
         **_asked(seed, b"hushbeam issuer", inputs, stream),
     }  # fmt: skip
