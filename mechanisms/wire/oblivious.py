@@ -120,6 +120,19 @@ class Blinded:
             raise ValueError(_UNPROVED) from None
 
 
+def is_key(public: bytes) -> bool:
+    """Whether bytes are a public key: an element of the group, but not its identity.
+
+    >>> is_key(Evaluator(bytes(32), b"").public), is_key(bytes(32))
+    (True, False)
+    """
+    try:
+        _library().PublicKey.deserialize(public)
+    except ValueError:
+        return False
+    return True
+
+
 def split(elements: bytes) -> list[bytes]:
     """Elements that came as one.
 

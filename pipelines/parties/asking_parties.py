@@ -30,6 +30,16 @@ class Refused(RequestError):
         self.status = status
 
 
+class _Staying(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: it would send tokens and credentials elsewhere, and a GET for a POST."""
+
+    def redirect_request(self, *_: object) -> None:
+        """None: the redirect is the answer."""
+
+
+_OPENER = urllib.request.build_opener(_Staying)
+
+
 @dataclass(frozen=True)
 class Web:
     """Where a party answers.
@@ -42,11 +52,18 @@ class Web:
     url: str
     flag: str
 
-    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    def post(self, path: str, body: bytes, headers: Mapping[str, str], answer: int = 200) -> bytes:
         """The answer to a request, which is sent again if an answer is lost: the same bytes.
 
+        Args:
+            path: of the party.
+            body: what is sent.
+            headers: that go with it.
+            answer: the status of success. Any other means that the party did not take it: a
+                portal on the way answers 200 with a page of its own.
+
         Raises:
-            Refused: the party refuses it; nothing of the request is quoted.
+            Refused: the party does not take it; nothing of the request is quoted.
             RequestError: the address is none.
             FailedError: nobody answers.
         """
@@ -58,8 +75,10 @@ class Web:
             # Drawn, so that devices that failed together do not come back together.
             time.sleep(int(SecureRandom().integers(bound + 1, 1)[0]) / 1000)
             try:
-                with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:
-                    return bytes(answer.read())
+                with _OPENER.open(request, timeout=_TIMEOUT) as response:
+                    if response.status != answer:
+                        raise Refused(response.status, f"{self.flag}: {url}")
+                    return bytes(response.read())
             except urllib.error.HTTPError as error:
                 why = f"answered {error.code}"
                 if error.code < 500:
@@ -70,10 +89,14 @@ class Web:
         raise FailedError(f"{self.flag}: {url} does not answer ({why}): run this again later")
 
 
+_ELSEWHERE = "it sends devices elsewhere, which is not followed: name the party's own address"
 WHY = {
+    **dict.fromkeys((200, 204), "that is no answer of a party, but of a portal on the way perhaps"),
+    **dict.fromkeys((301, 302, 303, 307, 308), _ELSEWHERE),
     400: "it cannot use the request: is the plan the same there?",
     401: "it does not know the secret, or the token is none of this window",
     404: "it has no such window: is its name the same there?",
+    408: "it waited too long for the request: run this again on a better connection",
     409: "this was used before, with something else: what was fetched or sent first counts",
     410: "the window is closed",
     413: "it takes no body of this size",

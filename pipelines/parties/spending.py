@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes
@@ -31,6 +33,8 @@ from pipelines.views.console import Screen
 from transforms.reports.reports import read
 
 SEEN = "seen-keys.json"
+_KEPT = 204  # as HTTP answers for a report
+_DIGEST = 32  # bytes, of SHA-256
 
 
 def fetch(request: FetchRequest) -> int:
@@ -76,10 +80,10 @@ def fetch(request: FetchRequest) -> int:
 
 
 def spend(request: SpendRequest) -> int:
-    """Post reports one by one, each with a token: the k-th report always with the k-th.
+    """Post reports one by one, each with a token of its own: the same one each time.
 
-    So a command that was cut off is run again, and posts nothing twice. One that is refused does
-    not stop the others.
+    So a command that was cut off is run again, in any order of files, and posts nothing twice. One
+    that is refused does not stop the others.
 
     Returns:
         The exit code.
@@ -101,17 +105,12 @@ def spend(request: SpendRequest) -> int:
             raise RequestError(f"--input: {file} holds what are no reports of this window")
         for part in screened:
             bodies += _alone(part.reports)
-    tokens = read_tokens("--tokens", request.tokens)
-    if len(tokens) < len(bodies):
-        raise RequestError(
-            f"--tokens: {request.tokens} has {len(tokens):,}, and each report takes one: fetch "
-            "those of more devices, or hand the file on without (`shuffle --tokens none` says so)"
-        )
+    tokens = _paired(request.tokens, bodies)
     endpoint = Web(request.to, "--to")
     refused: Counter[int] = Counter()
-    for body, token in zip(bodies, tokens, strict=False):
+    for body, token in zip(bodies, tokens, strict=True):
         try:
-            endpoint.post("reports", body, {"Hushbeam-Token": encoded(token)})
+            endpoint.post("reports", body, {"Hushbeam-Token": encoded(token)}, _KEPT)
         except Refused as error:
             refused[error.status] += 1
     posted = len(bodies) - refused.total()
@@ -164,6 +163,37 @@ def seen_place(file: str | None) -> str:
     folder = secrets.state_folder("--seen-keys")
     os.makedirs(folder, 0o700, exist_ok=True)
     return os.path.join(folder, SEEN)
+
+
+def _paired(file: str, bodies: Sequence[bytes]) -> list[bytes]:
+    """The token of each body, which a file beside the tokens' keeps before anything is posted.
+
+    By their order alone a report would have another token where another file is named before it;
+    that token is refused, and the report that has come is taken for lost.
+    """
+    tokens = read_tokens("--tokens", file)
+    digests = [hashlib.sha256(body).digest() for body in bodies]
+    place = f"{file}.spent"
+    try:
+        with open(file, "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = Path(place).read_bytes() if os.path.exists(place) else b""
+            pairs = dict.fromkeys(before[i : i + _DIGEST] for i in range(0, len(before), _DIGEST))
+            fresh = [digest for digest in dict.fromkeys(digests) if digest not in pairs]
+            left = len(tokens) - len(pairs)
+            if left < len(fresh):
+                raise RequestError(
+                    f"--tokens: {file} has {left:,} left, and {len(fresh):,} reports take one "
+                    "each: fetch those of more devices, or hand the file on without (`shuffle "
+                    "--tokens none` says so)"
+                )
+            if fresh:
+                with new_file(place, secret=True) as stream:
+                    stream.write(b"".join([*pairs, *fresh]))
+    except OSError as error:
+        raise RequestError(f"--tokens: {place} cannot be written{because(error)}") from None
+    taken = dict(zip([*pairs, *fresh], tokens, strict=False))
+    return [taken[digest] for digest in digests]
 
 
 def _window(plan: str, window: str | None) -> Split:

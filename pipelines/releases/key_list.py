@@ -50,7 +50,7 @@ class KeyList(BaseModel):
     """Keys of windows.
 
     Attributes:
-        keys: at most one of a window and role.
+        keys: at most one of a window and role, and no two alike.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,12 +67,20 @@ class KeyList(BaseModel):
         """Both lists' keys.
 
         Raises:
-            ValueError: a window has two keys of one role; its name is the argument.
+            ValueError: a window has two keys of one role, or two windows or roles have one key,
+                under which a token of one is good in the other.
         """
         joined = {(key.fingerprint, key.role): key for key in self.keys}
+        owners = {key.public: key for key in self.keys}
         for key in other.keys:
             if joined.setdefault((key.fingerprint, key.role), key).public != key.public:
-                raise ValueError(key.window)
+                raise ValueError(f"another key of window {key.window} than before")
+            owner = owners.setdefault(key.public, key)
+            if (owner.fingerprint, owner.role) != (key.fingerprint, key.role):
+                raise ValueError(
+                    f"one key as {owner.role} key of window {owner.window} and as {key.role} key "
+                    f"of window {key.window}"
+                )
         return KeyList(keys=tuple(joined.values()))
 
 
@@ -92,7 +100,8 @@ def verified(content: bytes, signer: Ed25519PublicKey, where: str = "--keys") ->
         where: the option that names it, and its place.
 
     Raises:
-        RequestError: it is none, is signed by somebody else, or has two keys of one window.
+        RequestError: it is none, is signed by somebody else, has two keys of one window, or one
+            key twice.
     """
     document = numbered(where, content, _FORMAT, _WHY, "format")
     signature = document.pop("signature", None)
@@ -106,8 +115,8 @@ def verified(content: bytes, signer: Ed25519PublicKey, where: str = "--keys") ->
         return KeyList().joined(KeyList.model_validate(document))
     except ValidationError:
         raise RequestError(f"{where} is no list of keys: {_WHY}") from None
-    except ValueError:
-        raise RequestError(f"{where} has two keys of one window: use none of its keys") from None
+    except ValueError as error:
+        raise RequestError(f"{where} has {error}: use none of its keys") from None
 
 
 def read_list(file: str, signer: str, seen: str | None = None) -> KeyList:
@@ -119,7 +128,7 @@ def read_list(file: str, signer: str, seen: str | None = None) -> KeyList:
         seen: where the keys are kept that this device has seen; None keeps none.
 
     Raises:
-        RequestError: as `verified`; or a window had another key.
+        RequestError: as `verified`; or a window had another key, or another window this one.
     """
     where = f"--keys: {file}"
     published = verified(_content("--keys", file), public_key("--signer", signer), where)
@@ -135,10 +144,10 @@ def read_list(file: str, signer: str, seen: str | None = None) -> KeyList:
             raise RequestError(f"{place} is no list of keys: restore it from a copy") from None
     try:
         joined = before.joined(published)
-    except ValueError as window:
+    except ValueError as error:
         raise RequestError(
-            f"{where} has another key of window {window} than this device has seen: use none of "
-            "its keys, for a key of one's own tells a device from others; ask who publishes it"
+            f"{where} and what this device has seen ({seen}) have {error}: use none of its keys, "
+            "for a key of one's own tells a device from others; ask who publishes it"
         ) from None
     if joined != before:
         with new_file(seen) as stream:

@@ -11,6 +11,7 @@ looked at. Whatever was answered 2xx is answered so again.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -31,16 +32,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mechanisms.wire import binary
 from mechanisms.wire.oblivious import split
 from mechanisms.wire.tokens import TOKEN
-from pipelines.serve.service import VARIABLE, Open, Service, digest
+from pipelines.serve.service import UNREADABLE, VARIABLE, Open, Service, digest
 from pipelines.serve.terms import Role
 from pipelines.serve.window import CLOSED, KEPT, Post, Status
 
 AT_ONCE = 2048  # requests of a process; more are answered 503 at once, and come again
 LARGEST = 1 << 17  # bytes of a body; a report to noisy counters has half of that at the most
+WITHIN = 30.0  # seconds for a body: without an end, `AT_ONCE` of them hold a process for ever
 
 TOKEN_HEADER = "Hushbeam-Token"
 
 _MALFORMED, _UNPAID, _UNKNOWN, _LARGE, _FAILED = 400, 401, 404, 413, 503
+_IDLE = 408
+_LATER = {"Retry-After": "30"}
 _MARK = slice(binary.HEADER - 16, binary.HEADER)  # of a header: the fingerprint
 
 
@@ -70,7 +74,13 @@ def application(landing: Path, largest: int = LARGEST) -> Starlette:
             ),
             Middleware(_AtMost),  # inside, so that a page may read this answer, too
         ],
+        exception_handlers=dict.fromkeys(UNREADABLE, _unreadable),
     )
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    """503: of one window; the next look at it finds what was restored, or that it has ended."""
+    return PlainTextResponse("this window cannot be read: try again", _FAILED, _LATER)
 
 
 def of_environment() -> Starlette:
@@ -87,7 +97,7 @@ class _AtMost:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
         if self._running >= AT_ONCE:
-            app = PlainTextResponse("too many requests", _FAILED, {"Retry-After": "30"})
+            app = PlainTextResponse("too many requests", _FAILED, _LATER)
         count = int(scope["type"] == "http")  # not the server's own start and end
         self._running += count
         try:
@@ -146,7 +156,9 @@ class Answers:
         """What anybody may know, in Prometheus' text format."""
         # How long commits take would tell that somebody came.
         lines = [f"hushbeam_commit_failures {self._service.failures}"]
-        lines += [line for status in await self._service.statuses() for line in shown(status)]
+        statuses = await self._service.statuses()
+        lines += [f"hushbeam_unreadable_windows {statuses.count(None)}"]
+        lines += [line for status in statuses if status for line in shown(status)]
         return PlainTextResponse("\n".join([*lines, ""]))
 
     async def _evaluated(self, request: Request, window: Open, payer: bytes) -> Response:
@@ -164,7 +176,16 @@ class Answers:
         return Response(b"".join([*evaluated, proof]), media_type="application/octet-stream")
 
     async def _body(self, request: Request) -> bytes:
-        """All of it, or as much as shows that it is too large."""
+        """All of it."""
+        try:
+            # All together: a byte now and then would hold the process as well as none.
+            return await asyncio.wait_for(self._read(request), WITHIN)
+        except asyncio.TimeoutError:
+            why = f"a body comes within {WITHIN:g} seconds"
+            raise HTTPException(_IDLE, why, {"Connection": "close"}) from None
+
+    async def _read(self, request: Request) -> bytes:
+        """All of a body, or as much as shows that it is too large."""
         body = b""
         async for chunk in request.stream():
             body += chunk
@@ -184,7 +205,7 @@ class Answers:
         try:
             answer = await self._service.keep(window, post)
         except Exception:  # as a full disk: nothing was kept, and the client comes again
-            raise HTTPException(_FAILED, "not kept: try again", {"Retry-After": "30"}) from None
+            raise HTTPException(_FAILED, "not kept: try again", _LATER) from None
         if answer != KEPT:
             raise HTTPException(answer, _WHY[answer])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -19,7 +18,7 @@ from pipelines.serve.command import ServeRequest
 from pipelines.serve.service import FOLDER, VARIABLE, enrolled, place
 from pipelines.serve.terms import Role, WindowTerms
 from pipelines.serve.window import WindowStore
-from pipelines.storage.paths import flush, make_folders, new_file
+from pipelines.storage.paths import flush, make_folders
 from pipelines.views.console import Screen
 
 _LEFT: dict[Role, str] = {
@@ -118,9 +117,10 @@ def _slots(parted: Split) -> tuple[int, ...]:
 
 def _open(landing: Path, path: Path, terms: WindowTerms) -> None:
     try:
-        for folder in reversed(make_folders(str(landing / FOLDER), 0o700)):
+        changed = make_folders(str(landing), 0o700)  # others are kept out of both
+        changed += make_folders(str(landing / FOLDER), 0o700)
+        for folder in reversed(changed):
             flush(folder)
-        _claim(landing, terms)
         window = WindowStore.opened(path, terms)
         closed = window.status().closed
         window.release()
@@ -130,23 +130,6 @@ def _open(landing: Path, path: Path, terms: WindowTerms) -> None:
         raise RequestError(
             f"--window: {terms.window} was closed, and is not opened again: name the next one, or "
             "none to serve all that are open"
-        )
-
-
-def _claim(landing: Path, terms: WindowTerms) -> None:
-    """One folder serves a window: a second one would take each token again."""
-    if not terms.issuer:
-        return
-    claim = Path(terms.issuer).with_suffix(f".{terms.role}")  # destroyed with the window's seeds
-    with (
-        contextlib.suppress(FileExistsError),
-        new_file(str(claim), secret=True, over=False) as stream,
-    ):
-        stream.write(str(landing).encode())
-    if (before := claim.read_text()) != str(landing):
-        raise RequestError(
-            f"--landing: window {terms.window} is served in {before}, and a second folder would "
-            f"take each token again: name that one, or remove {claim} if it has moved"
         )
 
 

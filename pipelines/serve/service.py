@@ -16,12 +16,15 @@ from pathlib import Path
 
 from mechanisms.wire.oblivious import STRINGS, Evaluator
 from mechanisms.wire.tokens import Issuer
+from pipelines.errors import RequestError
 from pipelines.serve.terms import Role
 from pipelines.serve.window import CLOSED, Post, Status, WindowStore
 
 FOLDER = "windows"  # of a landing folder
 VARIABLE = "HUSHBEAM_LANDING"  # by which the processes of a service know their folder
 
+UNREADABLE = (sqlite3.Error, OSError, ValueError, RequestError)
+"""What a window raises whose file or seeds are damaged, of another version, or gone."""
 
 _DEVICE = re.compile("[0-9a-f]{64}")  # SHA-256, of a credential
 _DIGEST = 16  # bytes: nobody makes two reports of one digest, and loses another's by it
@@ -69,11 +72,10 @@ class Open:
 
     def __init__(self, window: WindowStore) -> None:
         self.window, self.terms = window, window.terms
-        self.closed = window.status().closed
+        self.closed = False
         self.refused: Counter[int] = Counter()
         self._listed: tuple[tuple[int, ...], frozenset[str]] = (), frozenset()
-        if self.closed:
-            window.release()
+        self.ended()
 
     @cached_property
     def issuer(self) -> Issuer:
@@ -132,7 +134,10 @@ class Service:
             path = place(self.landing, role, name)
             if not path.exists():
                 return None
-            window = self._windows[role, name] = Open(WindowStore(path))
+            window = Open(WindowStore(path))
+            if not (window.closed or window.window.claimed()):
+                return None
+            self._windows[role, name] = window
         if self._sweeping is None:
             self._sweeping = asyncio.create_task(self._sweep())
         return window
@@ -182,8 +187,8 @@ class Service:
                         future.set_result(answer)
         self._running = None
 
-    async def statuses(self) -> list[Status]:
-        """Of all windows of the folder, as they are now."""
+    async def statuses(self) -> list[Status | None]:
+        """Of all windows of the folder, as they are now; None of a file that cannot be read."""
         paths = sorted((self.landing / FOLDER).glob("*.sqlite"))
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._writer, lambda: [status(path) for path in paths])
@@ -194,13 +199,16 @@ class Service:
         return not self.failing and shutil.disk_usage(self.landing).free >= _ROOM
 
 
-def status(path: Path) -> Status:
-    """Of one window."""
-    window = WindowStore(path)
+def status(path: Path) -> Status | None:
+    """Of one window; None if its file cannot be read."""
     try:
-        return window.status()
-    finally:
-        window.release()
+        window = WindowStore(path)
+        try:
+            return window.status()
+        finally:
+            window.release()
+    except UNREADABLE:
+        return None
 
 
 def _commit(window: Open, posts: list[Post], refused: Counter[int]) -> list[int]:

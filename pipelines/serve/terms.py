@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -54,6 +55,14 @@ class WindowTerms:
         alphabets = (_Unread(),) * self.metrics * (not self.slots)
         form = Form(sealed=True, slots=max(self.slots, default=0))
         return Expected(bytes.fromhex(self.fingerprint), alphabets, form, self.slots)
+
+    @property
+    def claim(self) -> Path | None:
+        """Where the one folder is noted that takes the window's tokens; None if it takes none.
+
+        It is destroyed with the window's seeds.
+        """
+        return Path(self.issuer).with_suffix(f".{self.role}") if self.issuer else None
 
     def written(self) -> str:
         """As JSON."""

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mechanisms.randomness import SecureRandom
 from mechanisms.wire import binary
 from pipelines.errors import RequestError, reason
 from pipelines.serve.terms import WindowTerms
@@ -26,11 +27,13 @@ from pipelines.storage.paths import flush, new_file
 
 KEPT, CONFLICT, CLOSED, FULL = 204, 409, 410, 429  # as HTTP answers
 
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = f"""
 PRAGMA journal_mode = WAL;
 PRAGMA user_version = {_VERSION};
-CREATE TABLE window (terms TEXT NOT NULL, closed INTEGER NOT NULL, kept INTEGER NOT NULL);
+CREATE TABLE window (
+    terms TEXT NOT NULL, closed INTEGER NOT NULL, kept INTEGER NOT NULL, id TEXT NOT NULL
+);
 CREATE TABLE spent (token BLOB PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE records (digest BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE refused (answer INTEGER PRIMARY KEY, posts INTEGER NOT NULL);
@@ -39,6 +42,7 @@ CREATE TABLE refused (answer INTEGER PRIMARY KEY, posts INTEGER NOT NULL);
 _SETTINGS = "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON"
 _STATE = "SELECT closed, kept FROM window"
 _BODY = "SELECT body FROM spent WHERE token = ?"
+_RECORD = "SELECT 1 FROM records WHERE digest = ?"
 _SPEND = "INSERT INTO spent VALUES (?, ?)"
 _KEEP = "INSERT OR IGNORE INTO records VALUES (?, ?)"
 _REFUSE = """
@@ -100,9 +104,13 @@ class WindowStore:
         """The window with these terms; it is made if it is not there.
 
         Raises:
-            RequestError: it is there with other terms, or cannot be made.
+            RequestError: it is there with other terms, or cannot be made; or another file takes
+                the window's tokens, and would take each again.
         """
+        claim = terms.claim
         if not path.exists():
+            if claim is not None and claim.exists():
+                raise _unclaimed(claim, terms)
             with contextlib.suppress(FileExistsError):  # another process was first
                 _create(path, terms)
         window = cls(path)
@@ -111,7 +119,31 @@ class WindowStore:
                 f"--window: {terms.window} is open with other terms (seeds, devices or --most): "
                 "what was answered under the old ones stands; leave them as they were"
             )
+        if claim is not None:
+            # After the file, so that a power cut leaves no claim to a file that never was. Until it
+            # is claimed, no process serves it.
+            place = f"{window._mark()} {path.parent.parent.resolve()}"
+            with (
+                contextlib.suppress(FileExistsError),
+                new_file(str(claim), secret=True, over=False) as stream,
+            ):
+                stream.write(place.encode())
+            if claim.read_text() != place:
+                window.release()
+                raise _unclaimed(claim, terms)
         return window
+
+    def claimed(self) -> bool:
+        """Whether this is the one file that takes the window's tokens, and no copy of it."""
+        claim = self.terms.claim
+        return claim is None or (
+            claim.exists() and claim.read_text().startswith(f"{self._mark()} ")
+        )
+
+    def _mark(self) -> str:
+        """Tells the file from a new one of its name, and from a copy: its id and inode."""
+        (mark,) = self._connection().execute("SELECT id FROM window").fetchone()
+        return f"{mark} {self.path.stat().st_ino}"
 
     def commit(self, posts: Sequence[Post], refused: Mapping[int, int]) -> list[int]:
         """Keep what is new of some posts, in one transaction that is on the disk afterwards.
@@ -164,7 +196,7 @@ class WindowStore:
     def status(self) -> Status:
         """What the window is, and what became of it."""
         database = self._connection()
-        text, closed, kept = database.execute("SELECT * FROM window").fetchone()
+        text, closed, kept = database.execute("SELECT terms, closed, kept FROM window").fetchone()
         return Status(
             WindowTerms.read(text),
             bool(closed),
@@ -185,7 +217,11 @@ class WindowStore:
             if spent is not None:
                 return KEPT if spent[0] == post.body else CONFLICT, 0
         if room < max(1, len(post.records)):
-            return FULL, 0
+            # What was answered KEPT is so again, also where the window has filled up since.
+            digests = {digest for digest, _ in post.records}
+            known = sum(bool(database.execute(_RECORD, (one,)).fetchone()) for one in digests)
+            if not digests or room < len(digests) - known:
+                return FULL, 0
         if post.token:
             database.execute(_SPEND, (post.token, post.body))
         fresh = sum(database.execute(_KEEP, record).rowcount for record in post.records)
@@ -234,10 +270,19 @@ class WindowStore:
         number = 0
         while records := rows.fetchmany(_LANDED):
             name = landing / f"{self.terms.fingerprint}-{number:04}.reports"
-            with new_file(str(name)) as file:
+            with new_file(str(name), secret=True) as file:
                 file.write(head)
                 file.writelines(record for (record,) in records)
             number += 1
+
+
+def _unclaimed(claim: Path, terms: WindowTerms) -> RequestError:
+    _, _, before = claim.read_text().split(" ", 2)
+    return RequestError(
+        f"--landing: window {terms.window} was opened in {before}; another folder, a new one of "
+        "that name or a restored copy would take each token again: name that one as it was, or "
+        f"remove {claim} if it has only moved"
+    )
 
 
 def _create(path: Path, terms: WindowTerms) -> None:
@@ -248,7 +293,8 @@ def _create(path: Path, terms: WindowTerms) -> None:
         try:
             with contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as database:
                 database.executescript(_SCHEMA)
-                database.execute("INSERT INTO window VALUES (?, 0, 0)", (terms.written(),))
+                row = terms.written(), SecureRandom().words(2).tobytes().hex()
+                database.execute("INSERT INTO window VALUES (?, 0, 0, ?)", row)
             flush(partial)
             os.link(partial, path)
         finally:

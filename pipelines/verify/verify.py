@@ -112,5 +112,5 @@ def verified(
     """
     folders = [folder.rstrip("/") for pattern in releases for folder in history.folders_in(pattern)]
     findings = {LOG: [verifier.of_log()]}
-    findings |= {KEYS: [of_lists(lists, signer)]} if lists else {}
+    findings |= {KEYS: of_lists(lists, signer)} if lists else {}
     return Report(findings | {one: verifier.of_release(one) for one in dict.fromkeys(folders)})

@@ -187,7 +187,9 @@ def test_sealed_counters_are_opened_and_counted(workspace: Path, library: Librar
 
 def test_tokens_of_an_issuer_are_good_and_those_of_another_refused(library: Library) -> None:
     issuer, other = Issuer(bytes([7]) * 32), Issuer(bytes([8]) * 32)
-    request, elements = library.made("hushbeam_request_new", 5, secrets.token_bytes(32))
+    request, elements = library.made(
+        "hushbeam_request_new", 5, secrets.token_bytes(32), b"ab" * 16, b"issuer"
+    )
     evaluated, proof = issuer.evaluate(split(elements))
     answer = b"".join(evaluated) + proof
     status, _, tokens = library.call("hushbeam_tokens", request, answer, issuer.public)

@@ -133,14 +133,76 @@ def test_a_device_fetches_once_and_spends_each_token_once(run, web, refused) -> 
     assert len(one.posted) == 2
     pq.write_table(pq.read_table("log.parquet").slice(2, 2), "more.parquet")
     assert run(parties.client("--input", "more.parquet", "--output", "more.bin")).code == 0
-    refused(spend("more.bin", "first.tokens", address), "0 of 2 posted; 2 answered 409: this was")
+    line = "first.tokens has 0 left, and 2 reports take one each"
+    refused(spend("more.bin", "first.tokens", address), line)
     assert run(parties.client("--input", "log.parquet", "--output", "log.bin")).code == 0
-    refused(spend("log.bin", "first.tokens", address), "has 2, and each report takes one")
+    Path("other.tokens").write_bytes(tokens)
+    line = f"other.tokens has 2 left, and {N} reports take one each"
+    refused(spend("log.bin", "other.tokens", address), line)
+    line = _posted_in_part(run, spend("more.bin", "other.tokens", address))
+    assert "0 of 2 posted; 2 answered 409: this was" in line
     Path("odd.tokens").write_bytes(tokens[:-1])
     refused(spend("two.bin", "odd.tokens", address), "holds no tokens, which have 64 bytes each")
     Path("forged.tokens").write_bytes(tokens[:64][::-1] * 2)
-    refused(spend("two.bin", "forged.tokens", address), "0 of 2 posted; 2 answered 401: it does")
+    line = _posted_in_part(run, spend("two.bin", "forged.tokens", address))
+    assert "0 of 2 posted; 2 answered 401: it does" in line
     assert len(one.posted) == 2
+
+
+def _reports(run, name: str, *rows: int) -> str:
+    """The file of some users' reports."""
+    pq.write_table(pq.read_table("log.parquet").take([*rows]), f"{name}.parquet")
+    log = ["--input", f"{name}.parquet", "--output", f"{name}.bin"]
+    assert run(parties.client(*log)).code == 0
+    return f"{name}.bin"
+
+
+def _posted_in_part(run, words: list[str]) -> str:
+    """What is said of reports that were not taken; which token is whose stays for the next time."""
+    outcome = run(words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert Path(f"{words[words.index('--tokens') + 1]}.spent").exists()
+    return outcome.err
+
+
+@pytest.mark.parametrize("status", [302, 307, 200])
+def test_who_is_sent_elsewhere_or_answered_by_a_portal_has_posted_nothing(
+    run, web, status: int
+) -> None:
+    one, address = web
+    two, why = _reports(run, "two", 0, 1), "portal" if status == 200 else "elsewhere"
+    Path("two.tokens").write_bytes(_tokens(one.issuer, 2))
+    one.portal = status
+    line = _posted_in_part(run, spend(two, "two.tokens", address))
+    assert f"0 of 2 posted; 2 answered {status}" in line
+    assert why in line
+    if status != 200:
+        enrolled(run, one, "a.tokens")
+        outcome = run(fetch(address, "a.tokens"))
+        assert outcome.code == 2
+        assert f"answered {status}: it sends devices elsewhere" in outcome.err
+    assert one.followed == []  # no token, no credential
+    assert one.posted == []
+    one.portal = None
+    assert run(spend(two, "two.tokens", address)).code == 0
+    assert len(one.posted) == 2
+
+
+def test_a_report_has_its_token_in_whatever_order_files_are_named(run, web, refused) -> None:
+    """By their order the first report got another token, and was said to be lost: it was kept."""
+    one, address = web
+    first, later = _reports(run, "first", 0), _reports(run, "later", 1)
+    Path("own.tokens").write_bytes(_tokens(one.issuer, 2))
+    assert run(spend(first, "own.tokens", address)).code == 0
+    both = spend(later, "own.tokens", address)
+    both[both.index("--input") + 1 : both.index("--tokens")] = [later, first]
+    assert run(both).code == 0
+    assert len(one.posted) == 2
+    assert len({token for token, _ in one.posted}) == 2
+    pairs = Path("own.tokens.spent")
+    assert pairs.stat().st_mode & 0o777 == 0o600
+    line = "own.tokens has 0 left, and 1 reports take one each"
+    refused(spend(_reports(run, "third", 2), "own.tokens", address), line)
 
 
 def test_a_report_that_is_refused_does_not_stop_the_others(run, web, refused) -> None:
@@ -151,7 +213,7 @@ def test_a_report_that_is_refused_does_not_stop_the_others(run, web, refused) ->
     one.spent[spent] = b"another report"
     Path("some.tokens").write_bytes(spent + fresh[:64] + bytes(64) + fresh[64:])
     line = "2 of 4 posted; 1 answered 401: it does not know the secret"
-    refused(spend("four.bin", "some.tokens", address), line)
+    assert line in _posted_in_part(run, spend("four.bin", "some.tokens", address))
     refused(spend("four.bin", "some.tokens", address), "; 1 answered 409: this was used before")
     assert [token for token, _ in one.posted] == [fresh[:64], fresh[64:]]
 

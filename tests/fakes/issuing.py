@@ -25,6 +25,8 @@ class Parties:
         fetched, spent: payer or token -> a digest of what came with it.
         posted: (token, body) of each report that was kept.
         lost: how many answers get lost on their way from now on.
+        portal: the status of who answers in their place; None is nobody. It names another address.
+        followed: (path, headers) of what has come to that address.
     """
 
     issuer: Issuer
@@ -36,6 +38,8 @@ class Parties:
     spent: dict[bytes, bytes] = field(default_factory=dict)
     posted: list[tuple[bytes, bytes]] = field(default_factory=list)
     lost: int = 0
+    portal: int | None = None
+    followed: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
     def tokens(self, key: Issuer, credential: str, body: bytes) -> tuple[int, bytes]:
         digest = hashlib.sha256(credential.encode()).hexdigest()
@@ -90,12 +94,23 @@ def served(parties: Parties) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if parties.portal is not None:
+                self.written(parties.portal, b"<html>Log in</html>", Location="/elsewhere")
+                return
             status, answer = parties.answer(self.path, dict(self.headers), body)
             if parties.lost:
                 parties.lost -= 1
                 return
+            self.written(status, answer)
+
+        def do_GET(self) -> None:
+            parties.followed.append((self.path, dict(self.headers)))
+            self.written(200, b"<html>Welcome</html>")
+
+        def written(self, status: int, answer: bytes, **headers: str) -> None:
             self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
+            for name, value in {"Content-Length": str(len(answer)), **headers}.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer)
 

@@ -6,6 +6,8 @@ from tests.mutants.mutant import Mutant
 
 _SERVE = ("tests/pipelines/test_serve.py",)
 _KEYS = ("tests/pipelines/test_published_keys.py",)
+_ASKING = "pipelines/parties/asking_parties.py"
+_TOKENS = ("tests/end_to_end/test_parties_tokens.py",)
 _WINDOW, _APPLICATION = "pipelines/serve/window.py", "pipelines/serve/application.py"
 
 MUTANTS = (
@@ -23,6 +25,38 @@ MUTANTS = (
         _WINDOW,
         "database.execute(_SPEND, (post.token, post.body))",
         "pass",
+        _SERVE,
+    ),
+    Mutant(
+        "full-windows-forget",
+        "What was kept is refused when it comes again, for the window has filled up since.",
+        _WINDOW,
+        "room < len(digests) - known",
+        "room < len(digests)",
+        _SERVE,
+    ),
+    Mutant(
+        "windows-begin-anew",
+        "A window whose file has gone is opened again, with no token spent.",
+        _WINDOW,
+        "if claim is not None and claim.exists():",
+        "if claim is not None and not path.parent.exists():",
+        _SERVE,
+    ),
+    Mutant(
+        "copies-are-opened",
+        "A copy of a window is opened in its place, and takes tokens that were spent since.",
+        _WINDOW,
+        "if claim.read_text() != place:",
+        "if not claim.exists():",
+        _SERVE,
+    ),
+    Mutant(
+        "copies-take-tokens",
+        "A restored copy of a window takes tokens that were spent since.",
+        _WINDOW,
+        "{self.path.stat().st_ino}",
+        "0",
         _SERVE,
     ),
     Mutant(
@@ -104,5 +138,29 @@ MUTANTS = (
         "joined.setdefault((key.fingerprint, key.role), key).public != key.public",
         "joined.setdefault((key.fingerprint, key.role), key) is None",
         _KEYS,
+    ),
+    Mutant(
+        "one-key-for-all-windows",
+        "Two windows have one key: a token of the first is good in the second, and known again.",
+        "pipelines/releases/key_list.py",
+        "(owner.fingerprint, owner.role) != (key.fingerprint, key.role)",
+        "owner is None",
+        _KEYS,
+    ),
+    Mutant(
+        "redirects-are-followed",
+        "Whoever redirects a device gets its token or credential, and the report becomes a GET.",
+        _ASKING,
+        "build_opener(_Staying)",
+        "build_opener()",
+        _TOKENS,
+    ),
+    Mutant(
+        "portals-keep-reports",
+        "A page that a portal answers with counts as a report that is kept.",
+        _ASKING,
+        "if response.status != answer:",
+        "if response.status >= 300:",
+        _TOKENS,
     ),
 )

@@ -7,6 +7,7 @@ of permanent noise may never change, so a vector that does needs a reason as a g
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -436,7 +437,10 @@ def _function() -> dict[str, Any]:
 
 
 def _tokens(count: int) -> dict[str, Any]:
-    seed, key = key_of("an issuer"), key_of(f"{count} tokens")
+    seed, secret, role = key_of("an issuer"), key_of(f"{count} tokens"), b"issuer"
+    # As a client makes it whose key is not of one window and role alone.
+    parts = b"hushbeam tokens 1" + PLAN + count.to_bytes(8, "little") + role
+    key = hmac.digest(secret, parts, "sha256")
     stream, issuer = _Stream(key), Issuer(seed)
     nonces = [stream.bytes(32) for _ in range(count)]
     inputs = [b"hushbeam token" + nonce for nonce in nonces]
@@ -444,6 +448,7 @@ def _tokens(count: int) -> dict[str, Any]:
         nonce + issuer.output(plain)[:32] for nonce, plain in zip(nonces, inputs, strict=True)
     ]
     return {
+        "secret": secret.hex(), "fingerprint": PLAN.hex(), "role": role.decode(),
         "key": key.hex(), "count": count, "tokens": [token.hex() for token in tokens],
         **_asked(seed, b"hushbeam issuer", inputs, stream),
     }  # fmt: skip
@@ -489,6 +494,8 @@ def _published() -> dict[str, Any]:
         for window, mark, public in (("ü 1", PLAN, bytes(32)), ("2", bytes(16), bytes([1]) * 32))
     )
     changed = second.model_copy(update={"public": "02" * 32})
+    again = first.model_copy(update={"role": "queries"})  # under the same key
+    later = second.model_copy(update={"window": "3", "fingerprint": "03" * 16})
     listed = signed(KeyList(keys=(first, second)), signer).decode()
     pem = signer.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -501,6 +508,8 @@ def _published() -> dict[str, Any]:
             listed.replace("ü 1", "ü 2"),
             signed(KeyList(keys=(changed,)), signer).decode(),
             signed(KeyList(keys=(second, changed)), signer).decode(),
+            signed(KeyList(keys=(first, again)), signer).decode(),
+            signed(KeyList(keys=(later,)), signer).decode(),  # of a window that was seen
         ],
     }
 

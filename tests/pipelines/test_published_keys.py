@@ -68,8 +68,30 @@ def test_what_was_changed_or_is_anothers_is_refused() -> None:
         with pytest.raises(RequestError, match="--keys"):
             verified(odd, SIGNING.public_key())
     twice = signed(listed(window_key(), window_key(2)), SIGNING)
-    with pytest.raises(RequestError, match="two keys of one window"):
+    with pytest.raises(RequestError, match="has another key of window d1 than before: use none"):
         verified(twice, SIGNING.public_key())
+
+
+def test_one_key_of_two_windows_or_roles_is_refused(tmp_path: Path) -> None:
+    """A token of one would be good in the other, and known there again."""
+    mine = window_key()
+    for other, line in (
+        (window_key(window="d2", mark=bytes(16)), "as issuer key of window d2"),
+        (mine.model_copy(update={"role": "queries"}), "as queries key of window d1"),
+    ):
+        with pytest.raises(RequestError, match=f"one key as issuer key of window d1 and {line}"):
+            verified(signed(listed(mine, other), SIGNING), SIGNING.public_key())
+        # Also if they come one after the other.
+        KeyFolder(str(tmp_path))._signer()
+        files, seen = [str(tmp_path / name) for name in (LIST, SIGNER)], tmp_path / "seen.json"
+        for key in (mine, other):
+            (tmp_path / LIST).write_bytes(signed(listed(key), KeyFolder(str(tmp_path))._signer()))
+            if key is mine:
+                read_list(*files, str(seen))
+        before = seen.read_bytes()
+        with pytest.raises(RequestError, match=r"what this device has seen .* have one key as"):
+            read_list(*files, str(seen))
+        assert seen.read_bytes() == before
 
 
 def test_a_device_that_has_seen_another_key_refuses_the_list(tmp_path: Path) -> None:
@@ -85,7 +107,7 @@ def test_a_device_that_has_seen_another_key_refuses_the_list(tmp_path: Path) -> 
     own = first.keys[0].model_copy(update={"public": "00" * 32})
     (tmp_path / LIST).write_bytes(signed(listed(own), folder._signer()))
     before = Path(seen).read_bytes()
-    with pytest.raises(RequestError, match="another key of window d1 than this device has seen"):
+    with pytest.raises(RequestError, match="have another key of window d1 than before"):
         read_list(*names, seen)
     assert Path(seen).read_bytes() == before
     (tmp_path / LIST).write_bytes(signed(listed(), folder._signer()))

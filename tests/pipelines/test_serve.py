@@ -10,12 +10,14 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from mechanisms.catalog import build
 from mechanisms.randomness import SeededRandom
@@ -69,7 +71,8 @@ def opened(folder: Path, of: WindowTerms | None = None) -> WindowStore:
 
 @pytest.fixture
 def issuer(tmp_path: Path) -> str:
-    file = tmp_path / "issuer"
+    file = tmp_path / "keys" / "issuer"
+    file.parent.mkdir()
     file.write_bytes(SEED)
     return str(file)
 
@@ -253,8 +256,117 @@ def test_windows_change_without_a_restart(tmp_path: Path) -> None:
 
 def test_a_window_has_room_for_so_many(tmp_path: Path) -> None:
     window, sent = opened(tmp_path, terms(most=3)), [body() for _ in range(5)]
-    assert posted(tmp_path, [*sent, sent[0]]) == [KEPT] * 3 + [FULL] * 3
+    assert posted(tmp_path, sent) == [KEPT] * 3 + [FULL] * 2
     assert window.status().kept == 3
+
+
+def test_what_was_kept_is_so_again_in_a_window_that_is_full(tmp_path: Path, issuer: str) -> None:
+    window, sent = opened(tmp_path, terms(most=3)), [body() for _ in range(4)]
+    two, mixed = sent[0] + records(sent)[1], sent[0] + records(sent)[3]
+    twice = sent[2] + records(sent)[2]
+    assert posted(tmp_path, [two, mixed, sent[0]]) == [KEPT] * 3  # room for one: `sent[3]`
+    cases = [sent[2], two, mixed, *sent[:2], sent[3], twice, sent[0] + records(sent)[2]]
+    assert posted(tmp_path, cases) == [FULL, *[KEPT] * 5, FULL, FULL]
+    assert window.status().kept == 3
+    window.close()
+    assert sorted(chain(*landed(tmp_path))) == sorted(records([*sent[:2], sent[3]]))
+    queries = opened(tmp_path, replace(terms(most=1), role="strings"))
+    assert queries.commit([Post(b"t", b"b"), Post(b"u", b"b"), Post(b"t", b"b")], {}) == [
+        KEPT, FULL, KEPT,
+    ]  # fmt: skip
+
+
+def test_keys_that_are_forgotten_end_their_window(tmp_path: Path, issuer: str) -> None:
+    """A process that has read no seed answered 500, until it looked; a fresh one, too."""
+    opened(tmp_path, terms(issuer=issuer))
+    (token,) = minted(ISSUER, 1, RNG)
+    headers = {"Hushbeam-Token": base64.urlsafe_b64encode(token).decode()}
+    with TestClient(application(tmp_path), raise_server_exceptions=False) as client:
+        assert client.post("/reports", content=body()[:-1]).status_code == 400  # it is open
+        Path(issuer).unlink()
+        answer = client.post("/reports", content=body(), headers=headers)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
+    assert posted(tmp_path, [body()], [token]) == [CLOSED]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "terms", "version"])
+def test_one_damaged_window_costs_no_other_one(tmp_path: Path, damage: str) -> None:
+    later = Expected(bytes(range(1, 17)), (MECHANISM,), EXPECTED.form)
+    window, other = opened(tmp_path), opened(tmp_path, terms(later))
+    window.release()
+    if damage == "garbage":
+        window.path.write_bytes(b"no database" * 99)
+    else:
+        change = {"terms": "UPDATE window SET terms = '{'", "version": "PRAGMA user_version = 7"}
+        database = sqlite3.connect(window.path, isolation_level=None)
+        database.execute(change[damage])
+        database.close()
+    assert posted(tmp_path, [body(), body(plan=later.fingerprint)]) == [503, KEPT]
+    said = metrics(tmp_path)
+    assert "hushbeam_unreadable_windows 1\n" in said
+    assert said.count("hushbeam_window_closed") == 1
+    other.close()
+    assert "hushbeam_kept" in metrics(tmp_path)
+
+
+@pytest.mark.parametrize("what", ["new", "copy", "unclaimed"])
+def test_only_the_file_that_was_opened_takes_tokens(tmp_path: Path, issuer: str, what: str) -> None:
+    """By its place alone a window could be emptied: each token was taken again."""
+    mine = terms(issuer=issuer)
+    path = opened(tmp_path, mine).path
+    (token,) = minted(ISSUER, 1, RNG)
+    assert posted(tmp_path, [body()], [token]) == [KEPT]
+    claim = Path(issuer).with_suffix(".reports")
+    note = claim.read_text()
+    assert claim.stat().st_mode & 0o777 == 0o600
+    path.rename(tmp_path / "away")
+    if what == "copy":
+        path.write_bytes((tmp_path / "away").read_bytes())
+    else:
+        with pytest.raises(RequestError, match=f"was opened in {tmp_path}; another folder"):
+            opened(tmp_path, mine)
+        assert not path.exists()
+        claim.unlink()
+        opened(tmp_path, mine)
+        claim.write_text(note) if what == "new" else claim.unlink()
+    assert posted(tmp_path, [body()], [token]) == [404]
+    if what != "unclaimed":
+        with pytest.raises(RequestError, match="or a restored copy would take each token again"):
+            opened(tmp_path, mine)
+    (tmp_path / "away").replace(path)
+    claim.write_text(note)
+    opened(tmp_path, mine)
+    assert posted(tmp_path, [body()], [token]) == [CONFLICT]
+
+
+@pytest.mark.parametrize("path", ["/reports", "/strings/monday"])
+def test_a_body_that_does_not_come_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """2,048 of them held a process for ever."""
+    monkeypatch.setattr("pipelines.serve.application.WITHIN", 0.05)
+    opened(tmp_path)
+    party(tmp_path, "strings")
+    (token,) = minted(ISSUER, 1, RNG)
+    headers = [(b"hushbeam-token", base64.urlsafe_b64encode(token))]
+    sent: list[Message] = []
+
+    async def posting(pause: float) -> None:
+        async def receive() -> Message:
+            await asyncio.sleep(pause)
+            return {"type": "http.request", "body": b"H", "more_body": True}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+        await application(tmp_path)(scope | {"query_string": b""}, receive, send)
+
+    for pause in (3600, 0.01):  # nothing, and a byte now and then
+        sent.clear()
+        asyncio.run(asyncio.wait_for(posting(pause), 60))
+        assert sent[0]["status"] == 408
+        assert (b"connection", b"close") in sent[0]["headers"]
 
 
 def test_terms_of_an_open_window_do_not_change(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from pipelines.serve.application import application, of_environment
 from pipelines.serve.service import FOLDER, VARIABLE
-from pipelines.serve.window import WindowStore
+from pipelines.serve.window import Post, WindowStore
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "client"
 DEVICES = Path(__file__).parents[2] / "deploy" / "two-organisations" / "devices.yaml"
@@ -103,6 +103,16 @@ def test_a_closed_window_is_not_opened_again(capsys: pytest.CaptureFixture[str])
         assert "monday was closed, and is not opened again" in capsys.readouterr().err
 
 
+def test_what_has_landed_is_read_by_its_owner_alone() -> None:
+    assert serve(*OPEN) == 0
+    store().commit([Post(b"", b"b", ((b"d", b"r"),))], {})
+    assert serve("--window", "monday", "--close") == 0
+    (file,) = Path("landing").glob("*.reports")
+    assert file.stat().st_mode & 0o777 == 0o600
+    for folder in (Path("landing"), Path("landing") / FOLDER):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_what_closing_leaves_is_said_of_each_party(capsys: pytest.CaptureFixture[str]) -> None:
     for words, line in (
         (("--keys", "keys"), "its reports have landed"),
@@ -119,9 +129,13 @@ def test_a_second_folder_would_take_each_token_again(capsys: pytest.CaptureFixtu
     assert serve(*words, "--devices", "devices", plan="devices.yaml") == 0  # another party
     assert cli.main(["serve", "devices.yaml", "--landing", "other", *words]) == 2
     (claim,) = Path("keys").glob("*.issuer.reports")
-    assert f"is served in {Path('landing').absolute()}, and a second" in capsys.readouterr().err
+    assert f"was opened in {Path('landing').absolute()}; another folder" in capsys.readouterr().err
     assert not [*Path("other").rglob("*.sqlite")]
-    claim.unlink()  # as after the folder has moved
+    Path("landing").rename("moved")  # nor a new one in its place, which has no token spent
+    assert serve(*words, plan="devices.yaml") == 2
+    assert f"or remove {claim.absolute()} if it has only moved" in capsys.readouterr().err
+    assert not [*Path("landing").rglob("*.sqlite")]
+    claim.unlink()
     assert cli.main(["serve", "devices.yaml", "--landing", "other", *words]) == 0
     assert KeyFolder("keys").forget("monday") == 3  # the seed, and what both parties noted
 

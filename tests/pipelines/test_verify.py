@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from mechanisms.privacy.gaussian_filter import WHOLE
+from mechanisms.wire.oblivious import Evaluator
 from pipelines.cli import cli
 from pipelines.errors import FailedError, RequestError, WithheldError
 from pipelines.journal import journal
@@ -669,11 +670,13 @@ def test_lists_of_window_keys_are_signed_and_alike(
     signer = Ed25519PrivateKey.from_private_bytes(bytes([7]) * 32)
     (tmp_path / "signer.pem").write_bytes(signature.written(signer.public_key()))
 
-    def listed(name: str, *publics: int) -> str:
-        keys = [
-            WindowKey(window=f"d{k}", fingerprint=f"{k:032x}", role="issuer", public=f"{one:064x}")
-            for k, one in enumerate(publics)
-        ]
+    def key(k: int, seed: int, **fields: str) -> WindowKey:
+        public = Evaluator(bytes([seed]) * 32, b"").public.hex()
+        named = {"window": f"d{k}", "fingerprint": f"{k:032x}", "public": public} | fields
+        return WindowKey(role="issuer", **named)
+
+    def listed(name: str, *seeds: int, more: Sequence[WindowKey] = ()) -> str:
+        keys = [*(key(k, one) for k, one in enumerate(seeds)), *more]
         (tmp_path / name).write_bytes(key_list.signed(KeyList(keys=tuple(keys)), signer))
         return str(tmp_path / name)
 
@@ -682,7 +685,24 @@ def test_lists_of_window_keys_are_signed_and_alike(
     mine, later, other = listed("mine", 1, 2), listed("later", 1, 2, 3), listed("other", 1, 9)
     outcome = run([*words, "--keys", mine, "--keys", later])
     assert outcome.code == 0
-    assert "holds: keys: 3 of 3 windows" in outcome.out
+    assert "holds: keys: 2 of 3 keys are alike" in outcome.out
+    assert "not checked: keys: 1 of 3 keys stand in one list alone" in outcome.out
+    for lists, line in (
+        ([mine], "2 of 2 keys stand in one list alone"),
+        ([listed("empty")], "the lists have no keys"),
+    ):
+        said = run([*words, *(word for name in lists for word in ("--keys", name))]).out
+        assert f"not checked: keys: {line}" in said
+        assert "holds: keys" not in said
+    odd = {
+        "one key as issuer key of window d0 and as issuer key of window d1": listed("twice", 1, 1),
+        "window d0 has keys of two plans": listed("plans", 1, more=[key(7, 2, window="d0")]),
+        "the issuer key of window d1 is none": listed("none", 1, more=[key(1, 2, public="0" * 64)]),
+    }
+    for line, name in odd.items():
+        outcome = run([*words, "--keys", name])
+        assert outcome.code == 1
+        assert line in outcome.out
     outcome = run([*words, "--keys", mine, "--keys", other])
     assert outcome.code == 1
     assert "fault: keys:" in outcome.out

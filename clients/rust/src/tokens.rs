@@ -7,7 +7,7 @@ use rand_core::{CryptoRng, RngCore};
 use voprf::{BlindedElement, EvaluationElement, Group, Proof, Ristretto255, VoprfClient};
 use zeroize::Zeroizing;
 
-use crate::random::{Keystream, Source, secret};
+use crate::random::{Keystream, Source, hmac, secret, unhex};
 use crate::{Error, Result};
 
 // Bytes.
@@ -92,14 +92,24 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for so many tokens, made again by the same key: 32 random bytes of this window,
-    /// which the device keeps until the answer is there. An issuer answers the same elements
-    /// again, and others not. Whoever has the key knows the tokens.
+    /// A request for so many tokens, made again by the same key: 32 random bytes that the device
+    /// keeps until the answer is there. An issuer answers the same elements again, and others not.
+    /// Whoever has the key knows the tokens.
+    ///
+    /// `fingerprint`: of the window, as the plan has it; `role`: "issuer" for tokens of reports,
+    /// "queries" for those of strings. They are bound in, and so is `count`: equal nonces in two
+    /// windows, or roles, would show endpoints that they are of one device.
     ///
     /// # Errors
-    /// The key is none; and as of [`Blinded::drawn`].
-    pub fn of_key(count: usize, key: &[u8]) -> Result<Self> {
-        Self::drawn(count, &mut Keystream::of(&*secret(key)?))
+    /// The key is none, or the fingerprint, or the role; and as of [`Blinded::drawn`].
+    pub fn of_key(count: usize, key: &[u8], fingerprint: &str, role: &str) -> Result<Self> {
+        let fingerprint: [u8; 16] = unhex("a fingerprint", fingerprint)?;
+        if !["issuer", "queries"].contains(&role) {
+            return Err(Error::new("a request for tokens has the role issuer or queries"));
+        }
+        let number = (count as u64).to_le_bytes();
+        let parts = [b"hushbeam tokens 1", &fingerprint[..], &number, role.as_bytes()];
+        Self::drawn(count, &mut Keystream::of(&hmac(&*secret(key)?, &parts)))
     }
 
     /// A request for so many tokens.

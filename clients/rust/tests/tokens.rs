@@ -21,6 +21,8 @@ const OUTPUTS: [(&[u8], &str); 2] = [
     ),
 ];
 
+const WINDOW: &str = "abababababababababababababababab";
+
 fn party(info: &[u8]) -> (VoprfServer<Ristretto255>, Vec<u8>) {
     let server = VoprfServer::new_from_seed(&SEED, info).unwrap();
     let public = Ristretto255::serialize_elem(server.get_public_key()).to_vec();
@@ -67,6 +69,25 @@ fn tokens_are_the_issuers() {
     assert_ne!(tokens[0], tokens[1]);
 }
 
+/// Equal nonces in two windows, or roles, would show endpoints that they are of one device.
+#[test]
+fn a_key_that_is_used_again_shows_no_nonce_twice() {
+    let (server, public) = party(b"hushbeam issuer");
+    let key: Vec<u8> = (0..32).collect();
+    let nonces = |count, window, role| {
+        let request = Request::of_key(count, &key, window, role).unwrap();
+        let tokens = request.tokens(&answer(&server, &request.elements()), &public).unwrap();
+        tokens.iter().map(|token| token[..32].to_vec()).collect::<Vec<_>>()
+    };
+    let first = nonces(2, WINDOW, "issuer");
+    assert_eq!(nonces(2, WINDOW, "issuer"), first); // as after an answer that was lost
+    let others =
+        [(2, &"cd".repeat(16)[..], "issuer"), (2, WINDOW, "queries"), (3, WINDOW, "issuer")];
+    for (count, window, role) in others {
+        assert!(nonces(count, window, role).iter().all(|nonce| !first.contains(nonce)));
+    }
+}
+
 #[test]
 fn an_answer_that_is_not_of_the_published_key_is_refused() {
     let (server, public) = party(b"hushbeam issuer");
@@ -95,8 +116,15 @@ fn an_answer_that_is_not_of_the_published_key_is_refused() {
     }
     assert!(request.tokens(&good, &public).is_ok());
     assert!(Request::drawn(0, &mut source).is_err());
-    assert!(Request::of_key(1, &[7; 32]).is_err());
-    assert!(Request::of_key(1, &SEED[..31]).is_err());
+    let key: Vec<u8> = (0..32).collect();
+    for (key, window, role) in [
+        (&[7; 32][..], WINDOW, "issuer"),
+        (&key[..31], WINDOW, "issuer"),
+        (&key, &WINDOW[1..], "issuer"),
+        (&key, WINDOW, "strings"),
+    ] {
+        assert!(Request::of_key(1, key, window, role).is_err());
+    }
     assert!(Request::drawn(1 << 16, &mut source).is_err());
     let error = Blinded::drawn(vec![vec![7; 1 << 16]], &mut source).err().unwrap().to_string();
     assert_eq!(error, "an input has at most 65535 bytes");
@@ -119,7 +147,9 @@ fn requests_and_what_comes_of_them_are_the_vectors() {
     let open = |case: &serde_json::Value| Keystream::of(&unhex(&case["key"]).try_into().unwrap());
     for case in told["tokens"].as_array().unwrap() {
         let count = case["count"].as_u64().unwrap() as usize;
-        let made = Request::of_key(count, &unhex(&case["key"])).unwrap();
+        let text = |name: &str| case[name].as_str().unwrap();
+        let bound = (text("fingerprint"), text("role"));
+        let made = Request::of_key(count, &unhex(&case["secret"]), bound.0, bound.1).unwrap();
         assert_eq!(hex(&made.elements()), case["elements"].as_str().unwrap());
         let tokens = made.tokens(&unhex(&case["answer"]), &unhex(&case["public"])).unwrap();
         let wanted: Vec<_> = case["tokens"].as_array().unwrap().iter().map(unhex).collect();

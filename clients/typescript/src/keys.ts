@@ -49,6 +49,12 @@ export class WindowKeys {
       }
       keys.set(name, String(each.public));
     }
+    if (new Set(keys.values()).size < keys.size) {
+      throw new Error(
+        "the list has one key for two windows or roles: use none of its keys, for a token of one " +
+          "would be good in the other",
+      );
+    }
     // Another tab that writes meanwhile may undo this; the next look at the list does it again.
     if (keys.size > Object.keys(seen).length) {
       await store.write(SEEN, JSON.stringify(Object.fromEntries(keys)));

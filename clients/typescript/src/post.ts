@@ -27,20 +27,21 @@ export async function post(
   how: Backoff = {},
   headers?: Headers,
 ): Promise<Answer> {
-  const answer = await exchange(endpoint, body, how, headers);
+  const answer = await exchange(endpoint, body, how, headers, 204);
   return typeof answer === "string" ? answer : "sent";
 }
 
-/** The same, for what comes back. */
+/** The same, for what comes back with the status of success. */
 export async function exchange(
   endpoint: string,
   body: Bytes,
   how: Backoff = {},
   headers?: Headers,
+  success = 200,
 ): Promise<Bytes | "refused" | "waiting"> {
   const { tries = 5, first = 1000, longest = 60_000, wanted = async () => true } = how;
   for (let k = 1; ; k++) {
-    const answer = await posted(endpoint, body, headers);
+    const answer = await posted(endpoint, body, success, headers);
     if (answer !== "waiting" || k >= tries) return answer;
     const bound = Math.floor(Math.min(longest, first * 2 ** (k - 1)));
     const [pause] = await integers(new SystemSource(), BigInt(bound) + 1n, 1);
@@ -49,7 +50,7 @@ export async function exchange(
   }
 }
 
-async function posted(endpoint: string, body: Bytes, headers?: Headers) {
+async function posted(endpoint: string, body: Bytes, success: number, headers?: Headers) {
   const init: RequestInit = {
     method: "POST",
     body,
@@ -61,7 +62,8 @@ async function posted(endpoint: string, body: Bytes, headers?: Headers) {
   };
   try {
     const answer = await fetch(endpoint, init);
-    if (answer.ok) return new Uint8Array(await answer.arrayBuffer());
+    // No other will do: a portal on the way answers 200 with a page of its own.
+    if (answer.status === success) return new Uint8Array(await answer.arrayBuffer());
     // These are about the body, or its window, which is over (410); others may be about the server.
     return [400, 409, 410, 413, 422].includes(answer.status) ? "refused" : "waiting";
   } catch {

@@ -62,6 +62,16 @@ export function reporterChecks(client, plan, permanent, key, opened, again) {
       same(asked.map(({ endpoint }) => endpoint === MOVED), [false, false, false, true, true]);
       same(new Set(asked.map(({ body }) => client.hex(body))).size, 1);
     },
+    "a portal that answers with a page has kept nothing": async () => {
+      const reporter = await made(await opened());
+      await reporter.consent();
+      const page = new TextEncoder().encode("<html>");
+      const asked = await answered([page, 200, 202, 204], async () => {
+        same(await reporter.report("olh", rows), "waiting");
+        same(await reporter.flush(), 0);
+      });
+      same(asked.length, 4);
+    },
     "what is kept is sealed": async () => {
       const store = await opened();
       const reporter = await made(store);

@@ -108,15 +108,20 @@ void hushbeam_report(const struct HushbeamDevice *device,
  A request for 1 .. 65,535 tokens, or a null pointer; the answer has the elements that go to the
  issuer, 32 bytes each.
 
- `key` is 32 random bytes of this window. The same key makes the same request again, and an issuer
- answers a device no other: keep it until the answer is there.
+ `key` is 32 random bytes. The same key makes the same request again, and an issuer answers a
+ device no other: keep it until the answer is there. `fingerprint` is the window's, as the plan
+ has it; `role`, "issuer" or, for tokens of strings, "queries".
 
  # Safety
- `key` points to as many bytes as its length says, and `answer` has room for one.
+ Each pointer has as many bytes as its length says, and `answer` room for one.
  */
 struct HushbeamRequest *hushbeam_request_new(uintptr_t count,
                                              const uint8_t *key,
                                              uintptr_t key_length,
+                                             const uint8_t *fingerprint,
+                                             uintptr_t fingerprint_length,
+                                             const uint8_t *role,
+                                             uintptr_t role_length,
                                              struct HushbeamAnswer *answer);
 
 /*

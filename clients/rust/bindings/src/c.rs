@@ -141,19 +141,27 @@ pub unsafe extern "C" fn hushbeam_report(
 /// A request for 1 .. 65,535 tokens, or a null pointer; the answer has the elements that go to the
 /// issuer, 32 bytes each.
 ///
-/// `key` is 32 random bytes of this window. The same key makes the same request again, and an issuer
-/// answers a device no other: keep it until the answer is there.
+/// `key` is 32 random bytes. The same key makes the same request again, and an issuer answers a
+/// device no other: keep it until the answer is there. `fingerprint` is the window's, as the plan
+/// has it; `role`, "issuer" or, for tokens of strings, "queries".
 ///
 /// # Safety
-/// `key` points to as many bytes as its length says, and `answer` has room for one.
+/// Each pointer has as many bytes as its length says, and `answer` room for one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hushbeam_request_new(
     count: usize,
     key: *const u8,
     key_length: usize,
+    fingerprint: *const u8,
+    fingerprint_length: usize,
+    role: *const u8,
+    role_length: usize,
     answer: *mut HushbeamAnswer,
 ) -> *mut HushbeamRequest {
-    let made = Request::of_key(count, unsafe { bytes(key, key_length) }).map(|request| {
+    let key = unsafe { bytes(key, key_length) };
+    let (window, role) =
+        unsafe { (text(fingerprint, fingerprint_length), text(role, role_length)) };
+    let made = Request::of_key(count, key, window, role).map(|request| {
         let elements = request.elements();
         (HushbeamRequest(request), elements)
     });

@@ -150,11 +150,13 @@ pub struct Request(hushbeam::Request);
 
 #[uniffi::export]
 impl Request {
-    /// For 1 .. 65,535 tokens. `key` is 32 random bytes of this window: the same key makes the same
-    /// request again, and an issuer answers a device no other. Keep it until the answer is there.
+    /// For 1 .. 65,535 tokens. `key` is 32 random bytes: the same key makes the same request again,
+    /// and an issuer answers a device no other. Keep it until the answer is there. `fingerprint` is
+    /// the window's, as the plan has it; `role`, "issuer" or, for tokens of strings, "queries".
     #[uniffi::constructor]
-    pub fn new(count: u32, key: Vec<u8>) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self(hushbeam::Request::of_key(count as usize, &key)?)))
+    pub fn new(count: u32, key: Vec<u8>, fingerprint: String, role: String) -> Result<Arc<Self>> {
+        let made = hushbeam::Request::of_key(count as usize, &key, &fingerprint, &role)?;
+        Ok(Arc::new(Self(made)))
     }
 
     /// What goes to the issuer.

@@ -34,7 +34,9 @@ int main(int count, char **words) {
     hushbeam_free(answer.data, answer.length);
     hushbeam_device_free(device);
 
-    HushbeamRequest *request = hushbeam_request_new(3, secret, sizeof secret, &answer);
+    HushbeamRequest *request = hushbeam_request_new(
+        3, secret, sizeof secret, bytes("000102030405060708090a0b0c0d0e0f"), 32, bytes("issuer"), 6,
+        &answer);
     if (request == NULL || answer.length != 3 * 32) return 4;
     hushbeam_free(answer.data, answer.length);
     hushbeam_request_free(request);

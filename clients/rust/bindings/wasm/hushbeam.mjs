@@ -50,9 +50,12 @@ export async function open(bytes) {
         free: () => module.hushbeam_device_free(object),
       };
     },
-    /** A request for tokens of one window, made again by the same key of 32 random bytes. */
-    request(count, secret) {
-      const { object, bytes } = call("hushbeam_request_new", [count], secret);
+    /**
+     * A request for tokens of one window, made again by the same key of 32 random bytes.
+     * `fingerprint` is the window's; `role`, "issuer" or, for tokens of strings, "queries".
+     */
+    request(count, secret, fingerprint, role = "issuer") {
+      const { object, bytes } = call("hushbeam_request_new", [count], secret, fingerprint, role);
       return {
         elements: bytes,
         tokens: (issued, key) => call("hushbeam_tokens", [object], issued, key).bytes,

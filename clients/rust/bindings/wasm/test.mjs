@@ -45,10 +45,16 @@ test("what does not fit is refused, and no value is told", async () => {
 
 test("a request has its elements, and refuses an answer of another key", () => {
   const key = crypto.getRandomValues(new Uint8Array(32));
-  const request = client.request(3, key);
-  const again = client.request(3, key); // as after an answer that was lost
+  const [window, later] = ["ab".repeat(16), "cd".repeat(16)];
+  const request = client.request(3, key, window);
+  const again = client.request(3, key, window); // as after an answer that was lost
   assert.deepEqual(again.elements, request.elements);
   again.free();
+  for (const bound of [[later], [window, "queries"]]) {
+    const other = client.request(3, key, ...bound);
+    assert.notDeepEqual(other.elements, request.elements);
+    other.free();
+  }
   assert.equal(request.elements.length, 3 * 32);
   const refused = () => request.tokens(new Uint8Array(160), new Uint8Array(32));
   assert.throws(refused, /the answer is not of the published key/);

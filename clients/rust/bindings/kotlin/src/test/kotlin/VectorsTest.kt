@@ -5,6 +5,7 @@ import kotlin.test.Test
 import kotlin.test.assertContentEquals
 import kotlin.test.assertEquals
 import kotlin.test.assertFailsWith
+import kotlin.test.assertFalse
 import kotlin.test.assertNotEquals
 import kotlin.test.assertNull
 import kotlin.test.assertTrue
@@ -77,11 +78,18 @@ class VectorsTest {
     @Test
     fun tokensOfAnotherKeyAreRefused() {
         val key = ByteArray(32) { it.toByte() }
-        Request(3u, key).use { request ->
-            Request(3u, key).use { assertContentEquals(request.elements(), it.elements()) }
+        val window = "ab".repeat(16)
+        Request(3u, key, window, "issuer").use { request ->
+            Request(3u, key, window, "issuer").use {
+                assertContentEquals(request.elements(), it.elements())
+            }
+            Request(3u, key, window, "queries").use {
+                assertFalse(request.elements().contentEquals(it.elements()))
+            }
             assertEquals(3 * 32, request.elements().size)
             assertFailsWith<HushbeamException> { request.tokens(ByteArray(160), ByteArray(32)) }
         }
-        assertFailsWith<HushbeamException> { Request(0u, key) }
+        assertFailsWith<HushbeamException> { Request(0u, key, window, "issuer") }
+        assertFailsWith<HushbeamException> { Request(1u, key, window, "strings") }
     }
 }
