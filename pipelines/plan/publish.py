@@ -240,14 +240,14 @@ def gathered(
     statement = {**statement, **_of_all(statements | said), "in_words": words}
     tables = {name: _first(files, name, statements[name]) for name in published}
     shown = {name: table for name, table in tables.items() if table}
+    withheld = [name for name in names if name not in published]
     made = [(query, table) for query in queries if (table := query.of_files(files)) is not None]
     whole = {**statement, "cautions": cautions}
-    files[PAGE] = page(names, statements, whole, shown, [*shares], made)
+    files[PAGE] = page([*published, *withheld], statements, whole, shown, [*shares], made)
     for query, table in made:
         files |= query.files(table)
     if queries:
         statement["queries"] = {query.name: query.text for query in queries}
-    withheld = [name for name in names if name not in published]
     missing = {name: contents[name].statement for name in withheld if name in contents} | shares
     return files, {
         **statement,
@@ -273,7 +273,7 @@ def page(
     """The first page of a release.
 
     Args:
-        names: of all metrics, in the order of the plan.
+        names: of all metrics, those that were published first.
         metrics: the statements of those that were published, by name.
         statement: of the whole release.
         tables: the first table of each, with the columns that all kinds share.

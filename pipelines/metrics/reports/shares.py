@@ -213,8 +213,8 @@ class SharesByReports(ByReports):
         chosen = {"taken": estimate.postprocess, "risks": estimate.risks}
         return {"error": error, "postprocessing": chosen}
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return report.page(tables, statement, reading(statement), facts(statement))
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        return report.page_words(reading(statement), facts(statement))
 
 
 def _poisoned(postprocess: str, hides: bool) -> str:

@@ -187,8 +187,8 @@ class LevelsByReports(ByReports):
         }
         return {"search": search}
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return report.page(tables, statement, _reading(statement), _facts(statement))
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        return report.page_words(_reading(statement), _facts(statement))
 
 
 def _by_levels(guarantee: Guarantee) -> Guarantee:
