@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from mechanisms.channel import Floats
 from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from mechanisms.catalog import find, of_task
 from mechanisms.frequency.oracle import FrequencyOracle
