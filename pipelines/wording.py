@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Context
 
 from mechanisms.channel import Guarantee
@@ -273,6 +273,25 @@ def upward(value: float, digits: int) -> float:
     """
     # By its shortest decimals: the double that stands for 0.1 is a little above it.
     return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value))))
+
+
+def shared(texts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each sentence once, and of which metrics it is, if not of all of them.
+
+    Args:
+        texts: of each metric, by name.
+
+    >>> shared({"a": ["Trust.", "Hide."], "b": ["Trust."]})
+    ['Trust.', 'a: Hide.']
+    """
+    names: dict[str, list[str]] = {}
+    for name, own in texts.items():
+        for text in own:
+            names.setdefault(text, []).append(name)
+    return [
+        text if len(whose) == len(texts) else f"{', '.join(whose)}: {text}"
+        for text, whose in names.items()
+    ]
 
 
 def one_line(guarantee: Guarantee) -> str:

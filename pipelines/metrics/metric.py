@@ -307,8 +307,12 @@ class Metric(AsFields, ABC):
         """
         return []
 
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        """What its page says of its own, as of `report.page_words`; the statement holds it."""
+        return report.page_words()
+
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        """The release for readers."""
+        """The release for readers; where it is no `report.page`, `page_words` is empty."""
         return report.page(tables, statement)
 
     def content(self, estimate: Any, tallies: Mapping[str, int]) -> Content | None:
@@ -323,6 +327,8 @@ class Metric(AsFields, ABC):
         if judgement.withheld is not None:
             return share_alone(self, statement, judgement)
         statement = cautioned(statement, judgement)
+        if self.paged and (own := self.page_words(statement)):
+            statement |= {report.OWN: own}
         page = {PAGE: self.page(tables, statement)} if self.paged else {}
         return Content(tables | page, statement, tuple(self.shared_words))
 

@@ -14,6 +14,7 @@ from mechanisms.channel import Mechanism
 from mechanisms.heavy_hitters.plausibility import chance
 from pipelines.metrics.metric import Content
 from pipelines.views import facts
+from pipelines.views.headline import promised_words
 from transforms.collector.collect_counts import Counted, CountMessages
 from transforms.elements.combine_all import CombineAll
 
@@ -85,7 +86,12 @@ def reworded(content: Content, instead: Mapping[str, str], first: Sequence[str] 
         return content
     before = content.statement["in_words"]
     after = [*first, *(instead.get(text, text) for text in before)]
-    page = content.files[_PAGE].replace(_paragraphs(before), _paragraphs(after))
+    page, (begin, *_) = content.files[_PAGE], promised_words(content.statement)
+    # One by one: where there are cautions, the page has these elsewhere.
+    for old, new in (
+        {begin: [*first, begin]} | {old: [new] for old, new in instead.items()}
+    ).items():
+        page = page.replace(_paragraphs([old]), _paragraphs(new))
     said = content.statement | {"in_words": after}
     return content._replace(files=content.files | {_PAGE: page}, statement=said)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +15,12 @@ from apache_beam.pvalue import AsDict
 from pipelines.metrics.joined import JoinedMetrics, joined
 from pipelines.metrics.metric import PAGE, Content, Metric, columns_read
 from pipelines.plan.run import ReleaseTarget
-from pipelines.releases import release, schema
+from pipelines.releases import release
 from pipelines.releases.schema import joinable
-from pipelines.views import pages
-from pipelines.views.drawing import largest
-from pipelines.views.headline import MIDDLE, Headline, chosen, head, headline, title
+from pipelines.views.headline import Headline, chosen
 from pipelines.views.pages import placed
-from pipelines.wording import plain, upward
+from pipelines.views.plan_page import page
+from pipelines.wording import shared
 from transforms.elements.progress import SETTLED, tally
 from transforms.encoders.users import UserDigest
 from transforms.rows.telemetry import ReadTelemetry
@@ -172,25 +170,6 @@ def _first(files: Mapping[str, bytes], name: str, said: Mapping[str, Any]) -> pa
     return pq.ParquetFile(io.BytesIO(files[table])).read() if table in files else None
 
 
-def shared(texts: Mapping[str, Sequence[str]]) -> list[str]:
-    """Each sentence once, and of which metrics it is, if not of all of them.
-
-    Args:
-        texts: of each metric, by name.
-
-    >>> shared({"a": ["Trust.", "Hide."], "b": ["Trust."]})
-    ['Trust.', 'a: Hide.']
-    """
-    names: dict[str, list[str]] = {}
-    for name, own in texts.items():
-        for text in own:
-            names.setdefault(text, []).append(name)
-    return [
-        text if len(whose) == len(texts) else f"{', '.join(whose)}: {text}"
-        for text, whose in names.items()
-    ]
-
-
 def _of_all(statements: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Between which inputs nobody can tell, and what is published as it is, of all metrics."""
     return {
@@ -240,14 +219,15 @@ def gathered(
     statement = {**statement, **_of_all(statements | said), "in_words": words}
     tables = {name: _first(files, name, statements[name]) for name in published}
     shown = {name: table for name, table in tables.items() if table}
+    withheld = [name for name in names if name not in published]
     made = [(query, table) for query in queries if (table := query.of_files(files)) is not None]
     whole = {**statement, "cautions": cautions}
-    files[PAGE] = page(names, statements, whole, shown, [*shares], made)
+    answers, only = [query.page(table) for query, table in made], _only(names, made, whole)
+    files[PAGE] = page([*published, *withheld], statements, whole, shown, [*shares], answers, only)
     for query, table in made:
         files |= query.files(table)
     if queries:
         statement["queries"] = {query.name: query.text for query in queries}
-    withheld = [name for name in names if name not in published]
     missing = {name: contents[name].statement for name in withheld if name in contents} | shares
     return files, {
         **statement,
@@ -259,97 +239,12 @@ def gathered(
     }
 
 
-_BARS, _FIRST = 5, 3  # of a metric; of metrics whose figures stand at the top
-
-
-def page(
-    names: Sequence[str],
-    metrics: Mapping[str, Any],
-    statement: Mapping[str, Any],
-    tables: Mapping[str, pa.Table],
-    shares: Collection[str] = (),
-    answers: Sequence[tuple[QueryResult, pa.Table]] = (),
-) -> bytes:
-    """The first page of a release.
-
-    Args:
-        names: of all metrics, in the order of the plan.
-        metrics: the statements of those that were published, by name.
-        statement: of the whole release.
-        tables: the first table of each, with the columns that all kinds share.
-        shares: names of those of which nothing but the share of unusable values is published.
-        answers: queries, and the tables that they have asked for.
-    """
-    plan = statement["plan"]
-    lead = f"Window {html.escape(plan['window'])}, version {plan['version']} of the plan."
-    name, first = plan["collection"], _first_figures(names, metrics, tables)
-    own = {figure.metric for query, _ in answers for figure in query.figures}
-    if len(answers) == 1 and {*names} <= own:  # there is no plan but the query
-        query, table = answers[0]
-        lead, name, first = "", query.title, query.headline(table, statement)
-    heads = "".join(f'<th scope="col">{name}</th>' for name in _HEADS)
-    rows = "".join(_row(n, metrics.get(n), tables.get(n), n in shares) for n in names)
-    drawn = "".join(
-        _picture(name, tables[name], metrics[name])
-        for name in names
-        if name in tables and chosen(metrics[name])["rows"] != MIDDLE
-    )
-    return pages.whole(
-        head(None, {**statement, "title": name}, lead, first=first),
-        drawn * (not lead)
-        + "".join(query.page(table) for query, table in answers)
-        + '<div class="scroll" tabindex="0" role="region" aria-label="the metrics">\n'
-        f'<table class="whole">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n'
-        f"</table>\n</div>\n{drawn * bool(lead)}"
-        f'<p class="note">Fingerprint of the plan: <code>{plan["fingerprint"]}</code></p>\n'
-        + pages.files(()),
-    )
-
-
-def _first_figures(
-    names: Sequence[str], metrics: Mapping[str, Any], tables: Mapping[str, pa.Table]
-) -> Headline:
-    """The first figure of the first metrics that have one."""
-    first = ((name, headline(tables.get(name), metrics[name])) for name in names if name in metrics)
-    lines = [(name, one.lines[0]) for name, one in first if one.lines]
-    named = [one._replace(label=f"{name} · {one.label}".rstrip(" ·")) for name, one in lines]
-    which = f"the first {_FIRST} of {len(named)} metrics" if len(named) > _FIRST else ""
-    return Headline(named[:_FIRST], which, "")
-
-
-_HEADS = ("metric", "figure", "what", "epsilon", "delta")
-
-
-def _row(
-    name: str, said: Mapping[str, Any] | None, table: pa.Table | None, unusable: bool = False
-) -> str:
-    """One metric, with a link to its page if it has one."""
-    shown = html.escape(name)
-    if said is None:
-        why = "nearly no value can be used" if unusable else "too few reports"
-        return f'<tr><th>{shown}</th><td colspan="4">withheld: {why}</td></tr>\n'
-    promised = said["guarantees"]["release"]
-    epsilon, delta = upward(promised["epsilon"], 4), upward(promised["delta"], 2)
-    return (
-        f'<tr><th><a href="{shown}/report.html">{shown}</a></th>'
-        f"<td>{_figure(table, said)}</td><td>{html.escape(title(said))}</td>"
-        f"<td>{epsilon:g}</td><td>{plain(delta)}</td></tr>\n"
-    )
-
-
-def _figure(table: pa.Table | None, said: Mapping[str, Any]) -> str:
-    """The figure of a metric that comes first, and among how many."""
-    figure = headline(table, said)
-    if not figure.lines:
-        return html.escape(figure.which)
-    line, many = figure.lines[0], len(table or ())
-    of = f" ({many - 1:,} more)" if many > 1 else ""
-    return html.escape(" ".join(part for part in (line.number, line.unit, line.label) if part) + of)
-
-
-def _picture(name: str, table: pa.Table, said: Mapping[str, Any]) -> str:
-    """The largest figures of a metric that has several."""
-    if not (picture := largest(schema.own(table), said, _BARS)):
-        return ""
-    link = f'<a href="{html.escape(name)}/report.html">{html.escape(title(said))}</a>'
-    return f"<h2>{link}</h2>\n{picture}"
+def _only(
+    names: Sequence[str], made: Sequence[tuple[QueryResult, pa.Table]], whole: Mapping[str, Any]
+) -> tuple[str, Headline] | None:
+    """Title and figures of the one query that a release is made for, if there is no other plan."""
+    own = {figure.metric for query, _ in made for figure in query.figures}
+    if len(made) != 1 or not {*names} <= own:
+        return None
+    query, table = made[0]
+    return query.title, query.headline(table, whole)

@@ -78,5 +78,8 @@ class RunningAlarm(Running):
         error = {"standard_error": self.noise.standard_error(0), "covers": self.expected_error}
         return said | {"alarm": alarm, "error": error}
 
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        return Metric.page_words(self, statement)
+
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         return Metric.page(self, tables, statement)

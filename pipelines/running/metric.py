@@ -234,6 +234,9 @@ class Running(ByCounters):
 
         return [] if self.kept is None else words(self.kept)
 
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        return {}  # its page has the totals of all windows, and a release those of the last
+
     def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
         from pipelines.running.totals import table
         from pipelines.running.view import page

@@ -40,6 +40,18 @@ def require_known(where: str, number: object, known: int, why: str) -> None:
     )
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of a key that stands twice some readers take the first, others the last.
+
+    Raises:
+        ValueError: one does.
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError
+    return made
+
+
 def numbered(
     where: str, content: bytes, known: int, why: str, name: str = "version"
 ) -> dict[str, Any]:
@@ -51,16 +63,16 @@ def numbered(
         name: under which its number stands.
 
     Raises:
-        RequestError: as `require_known`; or it is no whole document of JSON.
+        RequestError: as `require_known`; or it is no whole document of JSON, or has a key twice.
 
     >>> numbered("kept.json", b'{"version": 2, "spent": 3}', 2, "it says what was spent")["spent"]
     3
     """
     try:
-        document: Any = json.loads(content)
+        document: Any = json.loads(content, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise RequestError(
-            f"{where} is cut off, or is no JSON: restore it from a copy ({why})"
+            f"{where} is cut off, or is no JSON with each key once: restore it from a copy ({why})"
         ) from None
     if not isinstance(document, dict):
         document = {}

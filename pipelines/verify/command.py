@@ -74,14 +74,16 @@ def run(arguments: argparse.Namespace) -> int:
         for one in findings:
             screen.print(
                 f"{one.outcome}: {one.subject}: {one.said}",
-                highlight=False, markup=False, soft_wrap=True,
+                *(f"  {line}" for line in one.lines),
+                sep="\n", highlight=False, markup=False, soft_wrap=True,
             )  # fmt: skip
     answers.tell(**report.as_dict())
-    if arguments.registry is not None and not report.faults:
+    sound = not report.faults and (arguments.registry is None or report.priced)
+    if arguments.registry is not None and sound:
         from pipelines.verify.registry import write
 
         write(arguments.registry, arguments.releases)
     elif arguments.registry is not None:
-        screen.say("--registry: no entry was written, for a release with faults has none")
+        screen.say("--registry: no entry was written: a release has faults, or an unknown price")
     screen.say(report.counts)
-    return WITHHELD if report.faults else DONE
+    return DONE if sound else WITHHELD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 
+from pipelines.verify.verdict import Check
 from pipelines.verify.verify import Report
 
 _PAGE = """\
@@ -45,7 +46,7 @@ def page(report: Report) -> bytes:
         "<th>what</th></tr></thead>\n<tbody>\n"
         + "".join(
             f'<tr class="{one.outcome.replace(" ", "-")}"><td>{one.outcome}</td>'
-            f"<td>{html.escape(one.subject)}</td><td>{html.escape(one.said)}</td></tr>\n"
+            f"<td>{html.escape(one.subject)}</td><td>{_said(one)}</td></tr>\n"
             for one in findings
         )
         + "</tbody>\n</table>\n"
@@ -54,3 +55,11 @@ def page(report: Report) -> bytes:
     return _PAGE.format(
         limit=html.escape(report.limit), counts=report.counts, releases=releases
     ).encode()
+
+
+def _said(one: Check) -> str:
+    said = html.escape(one.said)
+    if not one.lines:
+        return said
+    lines = "".join(f"<li>{html.escape(line)}</li>\n" for line in one.lines)
+    return f"<details><summary>{said}</summary>\n<ul>\n{lines}</ul>\n</details>"

@@ -18,9 +18,11 @@ from pipelines.errors import RequestError, reason
 from pipelines.releases import history
 from pipelines.releases.history import Published
 from pipelines.storage.paths import new_file
+from pipelines.wording import changed
 
 _FLAG = "--registry"
 _OPEN = "(to be filled in by who publishes)"
+_COMPUTED = "computed again by `hushbeam verify`, from the noise that the statements have as data"
 _MODELS = {"local": "Local", "shuffle": "Shuffle", "central": "Central"}
 _UNITS = {"row": "Event-level", "user": "User-level"}
 _DECLARED = ("enrolled", "expected")
@@ -30,7 +32,8 @@ def entries(releases: Sequence[str]) -> list[dict[str, Any]]:
     """The entries of deployments: one of each collection, one of each release that is of none.
 
     Args:
-        releases: of them, as of `history.releases_in`; the first one of each is described.
+        releases: of them, as of `history.releases_in`, whose prices hold; the first one of each
+            is described.
 
     Raises:
         RequestError: there is none, or one promises nothing.
@@ -55,9 +58,9 @@ def _entry(published: Sequence[Published]) -> dict[str, Any]:
     collection = (whole.get("plan") or {}).get("collection") or whole["release"]
     loss: dict[str, Any] = {
         "privacy_unit": _UNITS.get(unit, unit),
-        "privacy_unit_details": "; ".join(dict.fromkeys(said["neighbours"] for said in own)),
+        "privacy_unit_details": changed(first["neighbours"], unit),
         "privacy_parameters": {name: first[name] for name in ("epsilon", "delta")},
-        "privacy_parameters_details": first["how"],
+        "privacy_parameters_details": _COMPUTED,
     }
     if declared:
         loss["number_of_privacy_units"] = max(declared)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +15,8 @@ from pipelines.ledger.public_log import LogError, LogHead, PublicLog
 from pipelines.releases import history, statements
 from pipelines.releases.release import STATEMENT
 from pipelines.releases.signature import SIGNATURE, Keys, SignatureError, require_signed
-from pipelines.verify import answers, price, tables, words
-from pipelines.verify.verdict import Check, fault, holds, unchecked
+from pipelines.verify import answers, files, price, tables, words
+from pipelines.verify.verdict import Check, fault, holds, shown, unchecked
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -78,16 +79,16 @@ class Verifier:
         except (SignatureError, OSError, ImportError) as error:
             yield fault("signature", reason(error))
             return
-        wrong = [f"{_shown(name)} is missing" for name in sorted(digests.keys() - there)]
-        wrong += [f"{_shown(name)} was not signed" for name in sorted(there - digests.keys())]
+        wrong = [f"{shown(name)} is missing" for name in sorted(digests.keys() - there)]
+        wrong += [f"{shown(name)} was not signed" for name in sorted(there - digests.keys())]
         for name in sorted(digests.keys() & there):
             try:
                 data = statements.read_file(folder, name, statements.LARGEST_TABLE)
             except OSError as error:
-                wrong.append(f"{_shown(name)}: {reason(error)}")
+                wrong.append(f"{shown(name)}: {reason(error)}")
                 continue
             if hashlib.sha256(data).hexdigest() != digests[name]:
-                wrong.append(f"{_shown(name)} is not as it was signed")
+                wrong.append(f"{shown(name)} is not as it was signed")
         if STATEMENT not in digests:
             wrong.append(f"{STATEMENT} was not signed")
         for line in wrong:
@@ -119,6 +120,8 @@ class Verifier:
                 yield from tables.of_metric(name, one.folder, one.statement)
             except _STRANGE:
                 yield fault("tables", f"{name}: a table is not as hushbeam writes it")
+        with suppress(OSError):  # that it cannot be listed is a fault of the signature's
+            yield from files.of_release(folder, _names(folder) - {SIGNATURE}, whole, metrics)
         own = hashlib.sha256(_paid_content(folder, whole, written)).hexdigest()
         yield self._paid(whole, own, all(one.outcome == "holds" for one in prices))
 
@@ -198,8 +201,3 @@ def _names(folder: str) -> set[str]:
         for place, folders, files in os.walk(folder)
         for file in (*files, *(one for one in folders if os.path.islink(os.path.join(place, one))))
     }
-
-
-def _shown(name: str) -> str:
-    """A file's name of anybody's choice, on a screen."""
-    return "".join(c if c.isprintable() else "?" for c in name)[:100]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 Outcome = Literal["holds", "fault", "not checked"]
@@ -16,14 +17,16 @@ class Check(NamedTuple):
     """What was looked at, and what came of it.
 
     Attributes:
-        subject: "signature", "files", "statement", "price", "tables", "ledger" or "keys".
+        subject: "signature", "files", "pages", "statement", "price", "tables", "ledger" or "keys".
         outcome: whether it holds.
         said: in a line: what holds, what does not, or why nobody knows.
+        lines: each thing that nobody knows of, as it stands there.
     """
 
     subject: str
     outcome: Outcome
     said: str
+    lines: tuple[str, ...] = ()
 
 
 def holds(subject: str, said: str) -> Check:
@@ -36,6 +39,11 @@ def fault(subject: str, said: str) -> Check:
     return Check(subject, "fault", said)
 
 
-def unchecked(subject: str, why: str) -> Check:
+def unchecked(subject: str, why: str, lines: Iterable[str] = ()) -> Check:
     """Nobody knows."""
-    return Check(subject, "not checked", why)
+    return Check(subject, "not checked", why, tuple(lines))
+
+
+def shown(text: str) -> str:
+    """Text of anybody's choice, on a screen: no character of it is a command, or hidden."""
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -50,6 +50,12 @@ class Report:
         ]
 
     @property
+    def priced(self) -> bool:
+        """Whether all prices hold, and are known."""
+        findings = (one for several in self.findings.values() for one in several)
+        return all(one.outcome == "holds" for one in findings if one.subject == "price")
+
+    @property
     def counts(self) -> str:
         """Both, for people."""
         faults = "1 fault" if self.faults == 1 else f"{self.faults:,} faults"

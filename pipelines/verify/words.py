@@ -1,17 +1,21 @@
-"""What a statement promises in words, written again from its numbers by what wrote it first."""
+"""What a statement promises in words, written again from its numbers by what wrote it first.
+
+Whatever else it says is listed as not checked: no list of bad sentences is ever whole.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mechanisms.channel import Guarantee
 from pipelines.metrics.first_round import chosen_words
 from pipelines.metrics.terms import cautioned, next_to_nothing
-from pipelines.verify.verdict import Check, fault, holds, unchecked
-from pipelines.wording import CHANGES, counted_or_not, distinct_promises, meaning
+from pipelines.verify.verdict import Check, fault, holds, shown, unchecked
+from pipelines.wording import CHANGES, counted_or_not, distinct_promises, meaning, shared
 
 _SUBJECT = "statement"
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -21,6 +25,13 @@ _NUMBER = re.compile(
     r"([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)"
 )
 _ROUNDED = 1e-3
+# What is compared with the design, the tables, the folders or the log, or listed by itself.
+_COMPARED = frozenset({
+    "statement_version", "release", "release_id", "metric", "metrics", "withheld", "in_words",
+    "guarantees", "design", "figures", "ledger",
+})  # fmt: skip
+_PROMISES = ("release", "local")
+_WHOLE = "(the release)"
 _DECLARED = ("min_reports", "expected", "enrolled")
 
 Statement = Mapping[str, Any]
@@ -33,39 +44,61 @@ def of_release(whole: Statement, metrics: Mapping[str, Statement]) -> Iterator[C
         whole: the statement of all of it.
         metrics: those of its metrics, by name.
     """
-    further = 0
+    texts = dict[str, list[str]]()
     for name, said in metrics.items():
-        further += len(said.get("in_words", []))
-        yield from _of(f"{name}: ", said, {})
+        check, others = _of(f"{name}: ", said, {})
+        texts[name] = [*others, *_beside(said)]
+        yield check
     if whole["release"] == "plan":
-        further += len(whole.get("in_words", []))
-        yield from _of("", whole, metrics)
-    if further:
-        yield unchecked(_SUBJECT, "what else its lines in words say: nothing shows that it is true")
+        check, others = _of("", whole, metrics)
+        texts[_WHOLE] = [*others, *_beside(whole)]
+        yield check
+    if lines := shared(texts):
+        said_so = f"{len(lines):,} lines, proofs and fields, which nothing shows to be true"
+        yield unchecked(_SUBJECT, said_so, map(shown, lines))
 
 
-def _of(name: str, said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Check]:
+def _beside(said: Statement) -> Iterator[str]:
+    """What a statement says beside its lines in words, and nobody compares with anything."""
+    promised = said["guarantees"]
+    proofs = {str(promised[name].get("how")) for name in _PROMISES if promised.get(name)}
+    yield from (f"how it is known: {how}" for how in sorted(proofs))
+    fields = {name: part for name, part in said.items() if name not in _COMPARED}
+    fields |= {f"guarantees.{name}": None for name in promised if name not in _PROMISES}
+    yield from (f"{name}: {part}" for name, part in fields.items() if isinstance(part, str))
+    rest = sorted(name for name, part in fields.items() if not isinstance(part, str))
+    if rest:
+        yield f"fields: {', '.join(rest)}"
+
+
+def _of(
+    name: str, said: Statement, metrics: Mapping[str, Statement]
+) -> tuple[Check, Sequence[str]]:
+    """Whether one statement promises that, and its lines that are no such promise."""
+    lines = [*said.get("in_words", [])]
     try:
-        lines, guarantees = [*said.get("in_words", [])], _guarantees(said)
+        guarantees = _guarantees(said)
         promises = [_meaning(one, said) for one in distinct_promises(guarantees)]
         known = {*promises, *_cautions(said, metrics), *_first_round(said, guarantees)}
         others = [line for line in lines if line not in known]
-        others += [one.how for one in guarantees]
-        claims = [line for line in others if _promises(line) or _claims_more(line, guarantees)]
+        claims = [*others, *(one.how for one in guarantees)]
+        more = [line for line in claims if _claims_more(line, guarantees)]
     except _STRANGE:
-        yield fault(_SUBJECT, f"{name}its promise is none")
-        return
+        return fault(_SUBJECT, f"{name}its promise is none"), lines
     # Some of those that have no design as data say in their own words what changes, and who sees.
     numbers = promises[0].partition(CHANGES)[2].partition(", and holds")[0]
     missing = {*promises} - {*lines}
-    if not missing and not claims:
-        yield holds(_SUBJECT, f"{name}it promises in words what it promises in numbers")
-    elif said.get("design") is None and any(numbers in line for line in lines):
-        yield unchecked(_SUBJECT, f"{name}it promises in words of its own, beside its numbers")
+    if not missing and not more and not any(map(_promises, claims)):
+        check = holds(_SUBJECT, f"{name}it promises in words what it promises in numbers")
+    elif (
+        said.get("design") is None and not any(map(_promises, more)) and numbers in "\n".join(lines)
+    ):
+        check = unchecked(_SUBJECT, f"{name}it promises in words of its own, beside its numbers")
     elif missing:
-        yield fault(_SUBJECT, f"{name}it promises in words another thing than in numbers")
+        check = fault(_SUBJECT, f"{name}it promises in words another thing than in numbers")
     else:
-        yield fault(_SUBJECT, f"{name}it promises more in words than in numbers")
+        check = fault(_SUBJECT, f"{name}it promises more in words than in numbers")
+    return check, others
 
 
 def _meaning(guarantee: Guarantee, said: Statement) -> str:
@@ -88,15 +121,16 @@ def _claims_more(line: str, guarantees: Sequence[Guarantee]) -> bool:
         "factor of at most": math.exp(min(epsilon, 700.0)),  # beyond it no float is larger
         "delta": guarantees[0].delta,
     }
+    plain = unicodedata.normalize("NFKC", line).casefold()
     return any(
-        float(number) < least[what] * (1 - _ROUNDED) for what, number in _NUMBER.findall(line)
+        float(number) < least[what] * (1 - _ROUNDED) for what, number in _NUMBER.findall(plain)
     )
 
 
 def _guarantees(said: Statement) -> list[Guarantee]:
     """Of the release, and of a single report, if it says so."""
     promised = said["guarantees"]
-    records = [promised[name] for name in ("release", "local") if name in promised]
+    records = [promised[name] for name in _PROMISES if name in promised]
     infinite = {"epsilon": math.inf}
     return [Guarantee(**one | (infinite if one["epsilon"] is None else {})) for one in records]
 

@@ -35,23 +35,21 @@ from pipelines.views.listing import Listing, listed, texts
 _ROWS = 1100  # all bins that there can be, and a few more
 _SHOWN = 10  # on the screen
 
+OWN = "page"
+"""Where a statement holds what its kind says on its page; without it the page is of another form.
+"""
+
 Tables = Mapping[str, pa.Table]
 
 
-def page(
-    tables: Tables,
-    statement: Mapping[str, Any],
-    reading: Sequence[str] = (),
-    own: Sequence[Fact] = (),
-) -> bytes:
-    """The page of a release.
+def page(tables: Tables, statement: Mapping[str, Any]) -> bytes:
+    """The page of a release, from nothing else: so whoever verifies it can write it again.
 
     Args:
         tables: of the release, as their kind made them, by file name.
-        statement: of the release.
-        reading: what a reader must know of this kind's figures, beside what the statement says.
-        own: what is said of how this kind was made.
+        statement: of the release; its "page", as of `page_words`, has the sentences of its kind.
     """
+    own = statement.get(OWN) or page_words()
     first = chosen(statement)["table"]
     known = _ordered(tables, statement)
     listings = {name: listed(name, table, statement) for name, table in known.items()}
@@ -59,9 +57,21 @@ def page(
         head(tables.get(first), statement),
         drawn(tables, statement)
         + "".join(table(name, one, len(known) > 1) for name, one in listings.items())
-        + pages.folds([*_reading(listings, statement), *reading], statement, own)
+        + pages.folds(
+            [*_reading(listings, statement), *own["reading"]], statement, map(tuple, own["facts"])
+        )
         + pages.files(known),
     )
+
+
+def page_words(reading: Sequence[str] = (), facts: Sequence[Fact] = ()) -> dict[str, Any]:
+    """What a kind's page says of its own, as a statement holds it under `OWN`.
+
+    Args:
+        reading: what a reader must know of this kind's figures.
+        facts: how this kind was made.
+    """
+    return {"reading": [*reading], "facts": [[*fact] for fact in facts]}
 
 
 def _ordered(tables: Tables, statement: Mapping[str, Any]) -> dict[str, pa.Table]:

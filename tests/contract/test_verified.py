@@ -146,6 +146,6 @@ def test_its_release_is_verified(kind: str, name: str, run) -> None:
     findings = report.findings[f"out/{window}"]
     assert [one for one in findings if one.outcome == "fault"] == []
     subjects = {one.subject for one in findings if one.outcome == "holds"}
-    assert subjects == {"signature", "statement", "price", "tables"}
+    assert subjects == {"signature", "statement", "price", "tables", "pages"}
     prices = [one for one in findings if one.subject == "price"]
     assert all(one.outcome == "holds" and "computed again" in one.said for one in prices), prices

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 _VERIFY = ("tests/pipelines/test_verify.py",)
 _DESIGNS = ("tests/mechanisms/test_designs.py",)
-_PRICE, _WORDS, _RELEASE, _ANSWERS = (
-    f"pipelines/verify/{name}.py" for name in ("price", "words", "release", "answers")
+_PRICE, _WORDS, _RELEASE, _ANSWERS, _FILES = (
+    f"pipelines/verify/{name}.py" for name in ("price", "words", "release", "answers", "files")
 )
 
 MUTANTS = (
@@ -105,8 +105,8 @@ MUTANTS = (
         "words-of-a-smaller-epsilon",
         "A line in words may have a smaller epsilon or delta than is promised.",
         _WORDS,
-        "if _promises(line) or _claims_more(line, guarantees)]",
-        "if _promises(line)]",
+        "more = [line for line in claims if _claims_more(line, guarantees)]",
+        "more = []",
         _VERIFY,
         known_by="contradicting",
     ),
@@ -114,10 +114,46 @@ MUTANTS = (
         "words-beside-the-promise",
         "A further line in words may promise whatever it likes.",
         _WORDS,
-        "if _promises(line) or _claims_more(line, guarantees)]",
-        "if False]",
+        "if not missing and not more and not any(map(_promises, claims)):",
+        "if not missing and not more:",
         _VERIFY,
-        known_by="contradicting",
+        known_by="promise and of and report",
+    ),
+    Mutant(
+        "words-that-nobody-lists",
+        "What else a statement says in words is passed in silence.",
+        _WORDS,
+        "        texts[name] = [*others, *_beside(said)]",
+        "        texts[name] = [*_beside(said)]",
+        _VERIFY,
+        known_by="further_words",
+    ),
+    Mutant(
+        "a-page-of-anybody",
+        "A page may say whatever who signs likes.",
+        _FILES,
+        "if page != _read(folder, name)]",
+        "if not _read(folder, name)]",
+        _VERIFY,
+        known_by="that_of_its_statement_and_tables",
+    ),
+    Mutant(
+        "a-folder-of-a-withheld-metric",
+        "A metric that is said to be withheld may stand there all the same.",
+        _FILES,
+        '- parts.keys() - {""}',
+        '- parts.keys() - {""} - {*whole["withheld"]}',
+        _VERIFY,
+        known_by="of_a_withheld_metric",
+    ),
+    Mutant(
+        "a-key-twice",
+        "People read the first of two promises, and the last is verified.",
+        "pipelines/storage/formats.py",
+        "    if len(made) < len(pairs):",
+        "    if False:",
+        _VERIFY,
+        known_by="a_thing_twice",
     ),
     Mutant(
         "rounds-that-hold-together",

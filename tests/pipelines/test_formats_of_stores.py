@@ -33,7 +33,7 @@ from tests.pipelines.test_export import publish_day
 pytestmark = pytest.mark.filterwarnings("ignore::pipelines.errors.Caution")
 
 NONE = "has no format number"
-CUT = "is cut off, or is no JSON: restore it from a copy"
+CUT = "is cut off, or is no JSON with each key once: restore it from a copy"
 GARBAGE = (b"", b"x", b"\x00\xff" * 300, b"PAR1" + bytes(5000), b'{"version": 1, "spe')
 OTHER = (b"[1]", b'{"version": true}')
 

@@ -81,8 +81,8 @@ def statement(taken: str = "pop", **asked: object) -> dict[str, Any]:
 
 def page(rows: pa.Table, said: dict[str, Any]) -> bytes:
     """The page of a histogram of randomised reports."""
-    own = reading.reading(said), reading.facts(said)
-    return report.page({"histogram.parquet": rows}, said, *own)
+    own = report.page_words(reading.reading(said), reading.facts(said))
+    return report.page({"histogram.parquet": rows}, said | {report.OWN: own})
 
 
 def show(screen: Console, rows: pa.Table) -> None:

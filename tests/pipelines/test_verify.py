@@ -20,6 +20,7 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from mechanisms.channel import Guarantee
 from mechanisms.privacy.gaussian_filter import WHOLE
 from mechanisms.wire.oblivious import Evaluator
 from pipelines.cli import cli
@@ -38,9 +39,10 @@ from pipelines.releases.signature import SIGNATURE, VARIABLE
 from pipelines.verify import price
 from pipelines.verify.price import of_plan
 from pipelines.verify.registry import entries, write
-from pipelines.verify.verdict import LIMIT, Check
+from pipelines.verify.verdict import LIMIT, Check, unchecked
 from pipelines.verify.verify import opened, verified
 from pipelines.verify.words import of_release as words_of
+from pipelines.wording import meaning
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 from tests.fakes.repeating import seeded
@@ -330,8 +332,8 @@ def test_a_release_that_was_altered_and_signed_again_is_refused(
 ) -> None:
     RE_SIGNED[name](copy)
     sign(copy)
-    wrong = faults(made, copy)
-    assert wrong
+    wrong = [line for line in faults(made, copy) if not line.startswith("pages")]
+    assert wrong  # not only by the page, which is that of the statement before
     assert not any(line.startswith(("signature", "files")) for line in wrong)
 
 
@@ -424,7 +426,153 @@ def test_words_beside_promises_are_not_checked_and_say_so(made: Path) -> None:
     findings = verified([folder], opened([KEY])).findings[folder]
     words = [one for one in findings if one.subject == "statement"]
     assert [one.outcome for one in words] == ["holds"] * 5 + ["not checked"]
-    assert words[-1].said == "what else its lines in words say: nothing shows that it is true"
+    lines = words[-1].lines
+    assert (
+        words[-1].said == f"{len(lines)} lines, proofs and fields, which nothing shows to be true"
+    )
+    assert len({*lines}) == len(lines) < 60  # each once, whichever metrics say it
+
+
+# What promises more than numbers do, in words that no pattern knows all of.
+WORDS = (
+    "Epsilon is 0.1.", "EPSILON 0.1", "epsilon of only 0.1", "epsilon below 0.1", "ε = 0.1, δ = 0",
+    "epsilon: less than 0.1", "epsilon .1", "epsilon 1/10", "epsilon 10^-3", "epsilon １",
+    "epsilon 1e−3", "epsilon 1 %", "epsilon is one tenth", "a factor of 1.01 at the most",
+    "by a factor of no more than 1.01", "factor at most 1.01", "nothing about anybody leaves",
+    "no epsilon at all is spent", "epsilon) 0.1", "(epsilon) 0.1", "epsilon≤0.1", "eps 0.1",
+    "epsilon_total 0.1", "Das Epsilon beträgt 0,1", "εpsilon 0.1", "epsilon<b>0.1</b>",
+    "epsilon\u200b 0.1", "0.1 epsilon", "epsilon 0.9999", "1 is the epsilon, of which 0.001 is",
+    "Adding any one user changes the probability of any outcome by at most 1 %", "epsilon 0x0.1",
+    "privacy loss 0.01 per user", "\u2002epsilon 1e-3", "epsilon\n0.1", "epsilon equals 0.1",
+    "perfectly private: delta 0, epsilon 0", "epsilon is epsilon is 0.1", "epsilon was 0.1",
+    "epsilon (user level): 0.1", "epsilon and delta are 0.1 and 0", "\x1b[2Jepsilon 0.1",
+)  # fmt: skip
+
+
+def findings_of(folder: Path) -> list[Check]:
+    """What is said of a release that is signed again."""
+    sign(folder)
+    return opened([KEY]).of_release(str(folder))
+
+
+def listed(findings: list[Check], subject: str) -> list[str]:
+    """The lines, or files, that are said not to be checked."""
+    return [line for one in findings if one.subject == subject for line in one.lines]
+
+
+@pytest.mark.parametrize("part", ["", "city"])
+def test_further_words_are_listed_as_not_checked(copy: Path, part: str) -> None:
+    edit(copy, part, lambda one: one["in_words"].extend(WORDS))
+    name = part or "(the release)"
+    lines = listed(findings_of(copy), "statement")
+    assert {f"{name}: {line}" for line in WORDS if line.isprintable()} <= {*lines}
+    assert all(line.isprintable() for line in lines)
+    assert len([line for line in lines if line.startswith(f"{name}: ")]) >= len(WORDS)
+
+
+@pytest.mark.parametrize("words", ["EPSILON 0.1", "epsilon ０.1", "Epsilon of 0.1", "DELTA 1e-30"])
+def test_no_spelling_of_a_smaller_number_is_none(copy: Path, words: str) -> None:
+    edit(copy, "city", lambda one: one["in_words"].append(words))
+    assert any("promises more in words" in one.said for one in findings_of(copy))
+
+
+def test_what_a_statement_says_beside_its_promises_is_listed(copy: Path) -> None:
+    """Also where somebody who reads it finds another epsilon in it."""
+    texts = {
+        "title": "rows (epsilon 0.001)", "neighbours": "everything", "published_exactly": "ε 0.1",
+        "also": "epsilon 0.001",
+    }  # fmt: skip
+
+    def change(one: Said) -> None:
+        one.update(texts)
+        one["guarantees"]["release"]["how"] = "Epsilon, in truth, of 1.1"
+        one["guarantees"]["shuffle"] = one["guarantees"]["local"]
+        one["sizes"] = {"epsilon": 0.001}
+        one["in_words"] = [meant(one), *one["in_words"][1:]]
+
+    edit(copy, "events", change)
+    lines = listed(findings_of(copy), "statement")
+    assert {f"events: {name}: {text}" for name, text in texts.items()} <= {*lines}
+    assert "events: how it is known: Epsilon, in truth, of 1.1" in lines
+    (fields,) = (line for line in lines if line.startswith("events: fields: "))
+    assert {"guarantees.shuffle", "sizes", "request"} <= {*fields.split(": ")[-1].split(", ")}
+
+
+def meant(statement: Said) -> str:
+    return meaning(Guarantee(**statement["guarantees"]["release"]), 0)
+
+
+def test_without_a_design_a_smaller_number_in_words_is_a_fault(copy: Path) -> None:
+    more = "Adding a user changes the probability of any outcome by a factor of at most 1.001."
+    edit(copy, "city", lambda one: one.update(design=None))
+    for lines, outcome in (([], "holds"), ([f"{more} This is epsilon 0.001, delta 0."], "fault")):
+        edit(copy, "city", lambda one, lines=lines: one["in_words"].extend(lines))
+        (city,) = (
+            one for one in findings_of(copy)
+            if one.subject == "statement" and one.said.startswith("city: ")
+        )  # fmt: skip
+        assert city.outcome == outcome
+
+
+# ---- files that nobody looks at ------------------------------------------------------------------
+
+
+def page_faults(findings: list[Check]) -> list[str]:
+    return [one.said for one in findings if one.outcome == "fault"]
+
+
+@pytest.mark.parametrize("file", ["report.html", "city/report.html"])
+def test_a_page_is_that_of_its_statement_and_tables(copy: Path, file: str) -> None:
+    (copy / file).write_text("<h1>epsilon 0.001 per user, for ever</h1>", "utf-8")
+    differs = [f"{file} is not the page of its statement and tables"]
+    assert page_faults(findings_of(copy)) == differs
+    edit(copy, file.rpartition("/")[0], lambda one: one.pop("versions"))
+    assert differs[0] in page_faults(findings_of(copy))
+
+
+def test_a_page_that_cannot_be_written_again_is_listed(copy: Path) -> None:
+    """One of another version, and one of a kind that writes it from other things."""
+    (copy / "size/report.html").write_text("epsilon 0.001", "utf-8")
+    edit(copy, "size", lambda one: one["versions"].update(hushbeam="0.0.1"))
+    edit(copy, "events", lambda one: one.pop("page"))
+    findings = findings_of(copy)
+    assert page_faults(findings) == []
+    assert listed(findings, "files") == ["events/report.html", "size/report.html"]
+
+
+def test_files_beside_those_of_metrics_are_listed(copy: Path) -> None:
+    (copy / "PROMISE.md").write_text("epsilon 0.001", "utf-8")
+    shutil.copy(copy / COUNT, copy / "events/second.parquet")
+    findings = findings_of(copy)
+    assert page_faults(findings) == []
+    assert listed(findings, "files") == ["PROMISE.md", "events/second.parquet"]
+
+
+def test_a_folder_of_no_published_metric_is_a_fault(copy: Path) -> None:
+    shutil.copytree(copy / "city", copy / "exact")
+    shutil.copytree(copy / "city", copy / "city/inside")
+    wrong = page_faults(findings_of(copy))
+    assert wrong == [
+        f"{name}/ is no folder of a metric that was published" for name in ("city/inside", "exact")
+    ]
+
+
+def test_a_folder_of_a_withheld_metric_is_a_fault(copy: Path) -> None:
+    def withhold(one: Said) -> None:
+        one["metrics"].remove("city")
+        one["withheld"].append("city")
+
+    edit(copy, "", withhold)
+    wrong = page_faults(findings_of(copy))
+    assert "city/ is no folder of a metric that was published" in wrong
+
+
+@pytest.mark.parametrize("file", ["statement.json", "city/statement.json"])
+def test_a_statement_that_says_a_thing_twice_is_refused(copy: Path, file: str) -> None:
+    text = (copy / file).read_text("utf-8")
+    twice = '{"guarantees": {"release": {"epsilon": 0.001}}, "in_words": ["epsilon 0.001"], '
+    (copy / file).write_text(twice + text[1:], "utf-8")
+    assert any("no JSON with each key once" in line for line in page_faults(findings_of(copy)))
 
 
 def test_one_price_pays_for_one_release(made: Path, copy: Path) -> None:
@@ -759,7 +907,7 @@ def test_words_and_prices_of_every_golden_hold(file: Path) -> None:
         inner = {p: one for p, one in statements.items() if Path(p).parent.parent == folder}
         own = {one["metric"]: one for one in inner.values()}
         findings += [*words_of(whole, own), *of_plan(whole, own)]
-    findings = [one for one in findings if not one.said.startswith("what else")]
+    findings = [one for one in findings if not one.lines]
     assert {one.outcome for one in findings} <= {"holds"}, findings
 
 
@@ -817,7 +965,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
 OTHERS = ("mean", "mean-bounds", "query", "query-bounds", "model", "session", "alarms/2026-11-20")
 
 
-def findings_of(others: Path, name: str, folder: Path) -> list[Check]:
+def findings_among(others: Path, name: str, folder: Path) -> list[Check]:
     log = "alarms-log" if name.startswith("alarms") else "log"
     return opened([KEY], str(others / log)).of_release(str(folder))
 
@@ -826,7 +974,7 @@ def findings_of(others: Path, name: str, folder: Path) -> list[Check]:
 def test_prices_of_rounds_steps_answers_and_alarms_are_computed_again(
     others: Path, name: str
 ) -> None:
-    findings = findings_of(others, name, others / name)
+    findings = findings_among(others, name, others / name)
     assert not [one for one in findings if one.outcome == "fault"]
     prices = [one for one in findings if one.subject in ("price", "ledger")]
     assert {one.outcome for one in prices} == {"holds"}
@@ -934,7 +1082,7 @@ def test_rounds_steps_answers_and_alarms_that_were_altered_and_signed_again_are_
     shutil.copytree(others / name, folder)
     tamper(folder)
     sign(folder)
-    wrong = [one for one in findings_of(others, name, folder) if one.outcome == "fault"]
+    wrong = [one for one in findings_among(others, name, folder) if one.outcome == "fault"]
     assert any(reason in one.said for one in wrong), wrong
     assert not {one.subject for one in wrong} & {"signature", "files"}
 
@@ -975,6 +1123,7 @@ def test_the_command_says_first_what_it_cannot_show(made: Path, copy: Path, run)
     assert outcome.code == 0
     assert outcome.out.startswith("No release can show that noise was drawn")
     assert "not checked: ledger" in outcome.out
+    assert "\n  size: title: " in outcome.out
     log, head = str(made / "log"), str(made / KEPT)
     own = str(made / "log" / HEAD)
     assert "not checked: ledger: no --head" in run([*whole, "--log", log, "--head", own]).out
@@ -1054,6 +1203,7 @@ def test_a_site_has_a_page_of_what_was_verified(made: Path, run, refused) -> Non
     page = Path("public/verification.html").read_text("utf-8")
     assert page.index(LIMIT) < page.index("holds")
     assert "0 faults, 2 not checked" in page
+    assert page.count("<li>size: title: ") == 2
     assert "<script" not in page
     assert "verification.html" in Path("public/index.html").read_text("utf-8")
 
@@ -1077,9 +1227,26 @@ def test_an_entry_of_the_registry_says_what_was_declared_and_counts_nobody(
     edit(copy, "size", lambda one: one["request"].update(expected=1234))
     (only,) = entries([str(copy)])
     assert only["deployment"]["privacy_loss"]["number_of_privacy_units"] == 1234
+    before = only["deployment"]["privacy_loss"]
+    edit(copy, "size", lambda one: one.update(neighbours="epsilon 0.001"))
+    edit(copy, "", lambda one: one["guarantees"]["release"].update(how="epsilon 0.001"))
+    (only,) = entries([str(copy)])
+    assert only["deployment"]["privacy_loss"] == before
     gone(copy, made)
     outcome = run([*words[:-1], "other.yaml"])
     assert (outcome.code, Path("other.yaml").exists()) == (1, False)
+
+
+def test_the_registry_has_no_entry_of_what_has_no_price(
+    made: Path, copy: Path, run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["verify", str(copy), "--key", KEY, "--registry", "entry.yaml"]
+    unknown = lambda name, _: unchecked("price", f"{name}: unknown")  # noqa: E731
+    monkeypatch.setattr(price, "of_metric", unknown)
+    outcome = run(words)
+    assert (outcome.code, Path("entry.yaml").exists()) == (1, False)
+    assert "no entry was written: a release has faults, or an unknown price" in outcome.said
+    assert "0 faults" in outcome.said
 
 
 def test_each_collection_has_an_entry_of_the_registry_and_its_windows_one(

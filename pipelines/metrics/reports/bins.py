@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from mechanisms.channel import Floats
 from mechanisms.distribution import MOST_BINS, MOST_COUNTED, fitting
@@ -221,8 +220,8 @@ class BinsByReports(ByReports):
         mean = _mean(known, self.bounds)
         return {"mean": mean, "estimation": estimation, "error": error}
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return report.page(tables, statement, _reading(statement), _facts(statement))
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        return report.page_words(_reading(statement), _facts(statement))
 
 
 def scaled(values: Floats, bounds: Bounds) -> Floats:

@@ -345,8 +345,8 @@ class MeansByReports(ByReports):
             statement["covers"] = covers + _QUOTIENT
         return statement
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return report.page(tables, statement, READING)
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        return report.page_words(READING)
 
     def withheld(self, counted: Mapping[str, int]) -> str | None:
         """That the batch, or every group, was too small."""

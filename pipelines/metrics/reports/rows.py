@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from mechanisms.catalog import find, of_task
 from mechanisms.channel import Floats, Mechanism
@@ -253,9 +252,9 @@ class RowsByReports(ByReports):
         error = estimate.error_statement(self.unit, self.radius, self.options.shrink)
         return self.statistic.statement(self.evidence(estimate)) | {"error": error}
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
         shares = [OF_ALL_UNITS] * bool(self.statistic.categories)
-        return report.page(tables, statement, [*READING, *shares, *shrunk_words(statement)])
+        return report.page_words([*READING, *shares, *shrunk_words(statement)])
 
 
 def _require_sense(options: VectorMeanOptions, attributes: tuple[Attribute, ...]) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from mechanisms.catalog import find, of_task
 from mechanisms.frequency.oracle import FrequencyOracle
@@ -213,8 +212,8 @@ class SharesByReports(ByReports):
         chosen = {"taken": estimate.postprocess, "risks": estimate.risks}
         return {"error": error, "postprocessing": chosen}
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return report.page(tables, statement, reading(statement), facts(statement))
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        return report.page_words(reading(statement), facts(statement))
 
 
 def _poisoned(postprocess: str, hides: bool) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from mechanisms.channel import Guarantee, Mechanism
 from mechanisms.frequency.task import FrequencyTask
@@ -187,8 +186,8 @@ class LevelsByReports(ByReports):
         }
         return {"search": search}
 
-    def page(self, tables: Mapping[str, pa.Table], statement: Mapping[str, Any]) -> bytes:
-        return report.page(tables, statement, _reading(statement), _facts(statement))
+    def page_words(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        return report.page_words(_reading(statement), _facts(statement))
 
 
 def _by_levels(guarantee: Guarantee) -> Guarantee:

@@ -130,6 +130,7 @@ def share_alone(
         "figures": {TABLE: "share"},
         "title": metric.heading.title,
         "headline": {"table": TABLE, "rows": FIRST},
+        report.OWN: report.page_words(),
     }
     page = report.page({TABLE: table}, kept)
     return Content({TABLE: table, "report.html": page}, kept, tuple(metric.shared_words))
