@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 from mechanisms import designs
@@ -164,6 +165,10 @@ def _joint(
     if sorted(listed) != sorted({*said["metrics"], *said["withheld"]}):
         yield fault(_SUBJECT, "the accounts of the release are not those of its metrics")
         return
+    before = said.get("first_round")
+    if not all(map(_costs_one, [*accounts, *([] if before is None else before["design"])])):
+        yield fault(_SUBJECT, "metrics of one account do not divide the units: their prices add up")
+        return
     claims = [own["guarantees"]["release"] for own in metrics.values()]
     for name in ("epsilon", "delta"):
         if any(one[name] is None or not one[name] <= promise[name] * _ROUNDED for one in claims):
@@ -196,7 +201,6 @@ def _joint(
             losses.append(_loss(promise["unit"], account, known, made))
             shown = [_of_report(one) for one in made]
             reports.append((max(e for e, _ in shown), max(d for _, d in shown)))
-    before = said.get("first_round")
     earlier = [] if before is None else [_known(promise["unit"], one) for one in before["design"]]
     for name, order in (("model", _MODELS), ("neighbours", _NEIGHBOURS)):
         worst = max((order.index(getattr(one, name)) for one in [*losses, *earlier]), default=0)
@@ -223,6 +227,28 @@ def _joint(
         yield holds(_SUBJECT, f"all metrics together: {claim}, computed again")
     else:
         yield fault(_SUBJECT, f"its metrics together come to more than {claim}")
+
+
+def _costs_one(account: Statement) -> bool:
+    """Whether an account costs what one of its metrics does: a unit's public draw takes it to one.
+
+    A shuffler would show how many answer each, and permanent noise answers all of them in turn.
+
+    Raises:
+        KeyError, TypeError, ValueError: whose draw a metric takes is not said.
+    """
+    metrics = account["metrics"]
+    if len(metrics) == 1:
+        return True
+    draws = sorted((int(first), int(last)) for first, last in account["draws"].values())
+    ends = [-1, *chain.from_iterable(draws), 1 << 64]
+    parted = all(low < high for low, high in pairwise(ends))
+    made = [designs.read(record) for record in metrics.values() if record is not None]
+    alone = all(
+        isinstance(one, designs.RandomisedReports) and (one.model, one.distinct) == ("local", None)
+        for one in made
+    )
+    return alone and parted and account["draws"].keys() == metrics.keys()
 
 
 def _composed(losses: Sequence[Loss], epsilon: float, delta: float) -> bool:

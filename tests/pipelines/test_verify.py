@@ -244,6 +244,21 @@ def undesigned(folder: Path) -> None:
     edit(folder, "events", lambda one: one.update(design=None))
 
 
+def in_one_account(folder: Path, divided: bool = False) -> None:
+    """All metrics cost what the dearest does, as if each unit were in one of them."""
+
+    def change(one: Said) -> None:
+        design = one["design"]
+        whole = {key: max(own[key] for own in design) for key in ("epsilon", "delta")}
+        metrics = {name: own for account in design for name, own in account["metrics"].items()}
+        draws = {name: [str(9 * k), str(9 * k + 8)] for k, name in enumerate(metrics)}
+        one["design"] = [whole | {"metrics": metrics} | ({"draws": draws} if divided else {})]
+        one["guarantees"]["release"] |= whole
+        one["ledger"]["opened"]["prices"] = [[*whole.values()]]
+
+    edit(folder, "", change)
+
+
 LAW = ("design", "laws", 0)
 BLOCK = ("design", "dummies", "blocks", 0, "laws", 0)
 HISTOGRAM, COUNT, MEAN = "city/histogram.parquet", "events/count.parquet", "size/mean.parquet"
@@ -289,6 +304,8 @@ RE_SIGNED: dict[str, Callable[[Path], None]] = {
     "a larger local epsilon": said("said", "design", "mechanism", "epsilon", to=lambda e: 2 * e),
     "a larger batch": said("said", "design", "n", to=10**6),
     "no design": undesigned,
+    "metrics in one account": in_one_account,
+    "metrics in one account that divide units": lambda folder: in_one_account(folder, True),
     "a design that is none": said("", "design", to=10**9),
     "an account's epsilon": said("", "design", 0, "epsilon", to=halved),
     "an account is missing": forgotten,
@@ -751,12 +768,15 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = {"user": [f"u{k}" for k in users], "city": users % 3, "size": users % 11 * 1.0}
         for name in ("log", "2026-11-20"):
             pq.write_table(pa.table(rows), f"{name}.parquet")
-        Path("alarm.yaml").write_text(json.dumps(ALARM))
+        for name, plan in (("alarm", ALARM), ("divided", DIVIDED)):
+            Path(f"{name}.yaml").write_text(json.dumps(plan))
         query = ["query", _SQL, "--rows-per-user", "2", "--choose-bounds", "--output", "query"]
         ledger = "ledger init --ledger others.sqlite --population p --unit user --budget 99,1e-2"
         with seeded("verify"):
             for code, words in (
                 (0, ["ledger", "init", "alarm.yaml"]),
+                (0, ["ledger", "init", "divided.yaml"]),
+                (0, ["run", "divided.yaml"]),
                 (0, ledger.split()),
                 (4, ["run", "alarm.yaml", "--window", "2026-11-20"]),
                 (0, f"mean {_SIZES} --epsilon 5 --output mean".split()),
@@ -767,6 +787,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (0, _ASK.replace("session", "session most-common").split()),
                 (0, ["ledger", "log", "--ledger", "others.sqlite", "--output", "log"]),
                 (0, ["ledger", "log", "--ledger", "alarms.sqlite", "--output", "alarms-log"]),
+                (0, ["ledger", "log", "--ledger", "divided.sqlite", "--output", "divided-log"]),
             ):
                 assert cli.main(words) == code, words
     finally:
@@ -774,11 +795,29 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-OTHERS = ("mean", "mean-bounds", "query", "query-bounds", "model", "session", "alarms/2026-11-20")
+DIVIDED = {
+    "collection": "divided", "version": 1, "unit": "user", "user_column": "user",
+    "input": "log.parquet", "output": "divided", "epsilon": 2, "model": "local",
+    "ledger": "divided.sqlite", "budget": {"epsilon": 9, "delta": 1e-3},
+    "metrics": [
+        {"name": "city", "kind": "histogram", "column": "city", "domain": "0..2"},
+        {"name": "size", "kind": "mean", "column": "size", "bounds": "0,10"},
+    ],
+}  # fmt: skip
+OTHERS = (
+    "divided",
+    "mean",
+    "mean-bounds",
+    "query",
+    "query-bounds",
+    "model",
+    "session",
+    "alarms/2026-11-20",
+)
 
 
 def findings_of(others: Path, name: str, folder: Path) -> list[Check]:
-    log = "alarms-log" if name.startswith("alarms") else "log"
+    log = {"a": "alarms-log", "d": "divided-log"}.get(name[0], "log")
     return opened([KEY], str(others / log)).of_release(str(folder))
 
 
@@ -830,6 +869,19 @@ def less_in_all(folder: Path) -> None:
     edit(folder, "", lambda one: one.update(in_words=[_half(line) for line in one["in_words"]]))
 
 
+def shuffled(folder: Path) -> None:
+    """A metric that divides units is one of the shuffle model."""
+    said("", "design", 0, "metrics", "city", "model", to="shuffle")(folder)
+    said("city", "design", "model", to="shuffle")(folder)
+
+
+def in_turn(folder: Path) -> None:
+    """Noise of a metric that divides units is permanent."""
+    said("", "design", 0, "metrics", "city", "distinct", to=1)(folder)
+    said("city", "design", "distinct", to=1)(folder)
+
+
+DRAWS, ADD_UP = ("design", 0, "draws"), "their prices add up"
 RELEASE, ROUND = ("guarantees", "release"), ("design", "rounds")
 UNMET = "its noise does not meet"
 OF_FIRST = ("first_round", "guarantee", "epsilon")
@@ -861,6 +913,17 @@ OTHERS_RE_SIGNED: list[tuple[str, str, Callable[[Path], None], str]] = [
     ("model", "neighbours", said("", *RELEASE, "neighbours", to="add or remove"),
      "for other neighbours"),
     ("model", "words", said("", "in_words", to=lambda lines: lines[2:]), "in words another thing"),
+    ("divided", "no draws", said("", "design", 0, to=lambda one: one | {"draws": {}}), ADD_UP),
+    ("divided", "draws that are none", said("", *DRAWS, to=None),
+     "do not meet their prices"),
+    ("divided", "draws of all", said("", *DRAWS, to=lambda one: {key: ["0", "9"] for key in one}),
+     ADD_UP),
+    ("divided", "draws that meet", said("", *DRAWS, "size", 0, to=lambda one: str(int(one) - 1)),
+     ADD_UP),
+    ("divided", "a draw beyond", said("", *DRAWS, "size", 1, to=str(1 << 64)), ADD_UP),
+    ("divided", "draws of others", said("", *DRAWS, to=lambda one: {"a": one["city"]}), ADD_UP),
+    ("divided", "a shuffler", shuffled, ADD_UP),
+    ("divided", "permanent noise", in_turn, ADD_UP),
     ("session", "epsilon", said("", *RELEASE, "epsilon", to=halved), UNMET),
     ("session", "a larger budget", said("", "design", "epsilon", to=doubled), UNMET),
     ("session", "a smaller one", less_in_all, "epsilon is 1 in its design"),
