@@ -164,6 +164,7 @@ class PlanJob:
                 "until": None if time is None else time.until.isoformat(),
                 "unit": plan.unit,
                 "noise": plan.drawn,
+                **({} if plan.permanent is None else {"distinct_values": plan.distinct_values}),
                 # By which a reader sees that a window came late; a run by hand is due at no time.
                 **({} if plan.schedule is None else {"schedule": plan.schedule}),
             },

@@ -244,21 +244,6 @@ def undesigned(folder: Path) -> None:
     edit(folder, "events", lambda one: one.update(design=None))
 
 
-def in_one_account(folder: Path, divided: bool = False) -> None:
-    """All metrics cost what the dearest does, as if each unit were in one of them."""
-
-    def change(one: Said) -> None:
-        design = one["design"]
-        whole = {key: max(own[key] for own in design) for key in ("epsilon", "delta")}
-        metrics = {name: own for account in design for name, own in account["metrics"].items()}
-        draws = {name: [str(9 * k), str(9 * k + 8)] for k, name in enumerate(metrics)}
-        one["design"] = [whole | {"metrics": metrics} | ({"draws": draws} if divided else {})]
-        one["guarantees"]["release"] |= whole
-        one["ledger"]["opened"]["prices"] = [[*whole.values()]]
-
-    edit(folder, "", change)
-
-
 LAW = ("design", "laws", 0)
 BLOCK = ("design", "dummies", "blocks", 0, "laws", 0)
 HISTOGRAM, COUNT, MEAN = "city/histogram.parquet", "events/count.parquet", "size/mean.parquet"
@@ -304,8 +289,6 @@ RE_SIGNED: dict[str, Callable[[Path], None]] = {
     "a larger local epsilon": said("said", "design", "mechanism", "epsilon", to=lambda e: 2 * e),
     "a larger batch": said("said", "design", "n", to=10**6),
     "no design": undesigned,
-    "metrics in one account": in_one_account,
-    "metrics in one account that divide units": lambda folder: in_one_account(folder, True),
     "a design that is none": said("", "design", to=10**9),
     "an account's epsilon": said("", "design", 0, "epsilon", to=halved),
     "an account is missing": forgotten,
@@ -371,10 +354,10 @@ def test_a_whole_promises_no_more_than_its_metrics(made: Path, name: str, claim:
 
 
 CONTRADICTED = [
-    ("said", ("guarantees", "local", "epsilon"), halved, "a single report reveals more"),
-    ("said", ("guarantees", "local", "epsilon"), lambda _: None, "a single report reveals more"),
+    ("said", ("guarantees", "local", "epsilon"), halved, "reports reveal more"),
+    ("said", ("guarantees", "local", "epsilon"), lambda _: None, "reports reveal more"),
     ("city", ("guarantees", "local"), lambda one: one | {"model": "local", "epsilon": 9.0},
-     "a single report reveals more"),
+     "reports reveal more"),
     ("events", ("guarantees", "release", "model"), lambda _: "local", "the shuffle model"),
     ("size", ("guarantees", "release", "model"), lambda _: "shuffle", "the central model"),
     ("size", ("guarantees", "release", "unit"), lambda _: "row", "for another unit"),
@@ -427,7 +410,7 @@ def test_reports_of_all_metrics_reveal_no_more_than_a_whole_says(made: Path) -> 
             wrong = whole | {"guarantees": whole["guarantees"] | {"local": local}}
             (finding,) = of_plan(wrong, left)
             assert finding.outcome == "fault"
-            assert "a unit's reports reveal more" in finding.said
+            assert "reports reveal more" in finding.said
     for field, value in (("model", "local"), ("neighbours", "add or remove")):
         promise = whole["guarantees"]["release"] | {field: value}
         wrong = whole | {"guarantees": whole["guarantees"] | {"release": promise}}
@@ -768,15 +751,12 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = {"user": [f"u{k}" for k in users], "city": users % 3, "size": users % 11 * 1.0}
         for name in ("log", "2026-11-20"):
             pq.write_table(pa.table(rows), f"{name}.parquet")
-        for name, plan in (("alarm", ALARM), ("divided", DIVIDED)):
-            Path(f"{name}.yaml").write_text(json.dumps(plan))
+        Path("alarm.yaml").write_text(json.dumps(ALARM))
         query = ["query", _SQL, "--rows-per-user", "2", "--choose-bounds", "--output", "query"]
         ledger = "ledger init --ledger others.sqlite --population p --unit user --budget 99,1e-2"
         with seeded("verify"):
             for code, words in (
                 (0, ["ledger", "init", "alarm.yaml"]),
-                (0, ["ledger", "init", "divided.yaml"]),
-                (0, ["run", "divided.yaml"]),
                 (0, ledger.split()),
                 (4, ["run", "alarm.yaml", "--window", "2026-11-20"]),
                 (0, f"mean {_SIZES} --epsilon 5 --output mean".split()),
@@ -787,7 +767,6 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (0, _ASK.replace("session", "session most-common").split()),
                 (0, ["ledger", "log", "--ledger", "others.sqlite", "--output", "log"]),
                 (0, ["ledger", "log", "--ledger", "alarms.sqlite", "--output", "alarms-log"]),
-                (0, ["ledger", "log", "--ledger", "divided.sqlite", "--output", "divided-log"]),
             ):
                 assert cli.main(words) == code, words
     finally:
@@ -795,17 +774,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-DIVIDED = {
-    "collection": "divided", "version": 1, "unit": "user", "user_column": "user",
-    "input": "log.parquet", "output": "divided", "epsilon": 2, "model": "local",
-    "ledger": "divided.sqlite", "budget": {"epsilon": 9, "delta": 1e-3},
-    "metrics": [
-        {"name": "city", "kind": "histogram", "column": "city", "domain": "0..2"},
-        {"name": "size", "kind": "mean", "column": "size", "bounds": "0,10"},
-    ],
-}  # fmt: skip
 OTHERS = (
-    "divided",
     "mean",
     "mean-bounds",
     "query",
@@ -817,7 +786,7 @@ OTHERS = (
 
 
 def findings_of(others: Path, name: str, folder: Path) -> list[Check]:
-    log = {"a": "alarms-log", "d": "divided-log"}.get(name[0], "log")
+    log = "alarms-log" if name.startswith("alarms") else "log"
     return opened([KEY], str(others / log)).of_release(str(folder))
 
 
@@ -869,19 +838,6 @@ def less_in_all(folder: Path) -> None:
     edit(folder, "", lambda one: one.update(in_words=[_half(line) for line in one["in_words"]]))
 
 
-def shuffled(folder: Path) -> None:
-    """A metric that divides units is one of the shuffle model."""
-    said("", "design", 0, "metrics", "city", "model", to="shuffle")(folder)
-    said("city", "design", "model", to="shuffle")(folder)
-
-
-def in_turn(folder: Path) -> None:
-    """Noise of a metric that divides units is permanent."""
-    said("", "design", 0, "metrics", "city", "distinct", to=1)(folder)
-    said("city", "design", "distinct", to=1)(folder)
-
-
-DRAWS, ADD_UP = ("design", 0, "draws"), "their prices add up"
 RELEASE, ROUND = ("guarantees", "release"), ("design", "rounds")
 UNMET = "its noise does not meet"
 OF_FIRST = ("first_round", "guarantee", "epsilon")
@@ -913,17 +869,6 @@ OTHERS_RE_SIGNED: list[tuple[str, str, Callable[[Path], None], str]] = [
     ("model", "neighbours", said("", *RELEASE, "neighbours", to="add or remove"),
      "for other neighbours"),
     ("model", "words", said("", "in_words", to=lambda lines: lines[2:]), "in words another thing"),
-    ("divided", "no draws", said("", "design", 0, to=lambda one: one | {"draws": {}}), ADD_UP),
-    ("divided", "draws that are none", said("", *DRAWS, to=None),
-     "do not meet their prices"),
-    ("divided", "draws of all", said("", *DRAWS, to=lambda one: {key: ["0", "9"] for key in one}),
-     ADD_UP),
-    ("divided", "draws that meet", said("", *DRAWS, "size", 0, to=lambda one: str(int(one) - 1)),
-     ADD_UP),
-    ("divided", "a draw beyond", said("", *DRAWS, "size", 1, to=str(1 << 64)), ADD_UP),
-    ("divided", "draws of others", said("", *DRAWS, to=lambda one: {"a": one["city"]}), ADD_UP),
-    ("divided", "a shuffler", shuffled, ADD_UP),
-    ("divided", "permanent noise", in_turn, ADD_UP),
     ("session", "epsilon", said("", *RELEASE, "epsilon", to=halved), UNMET),
     ("session", "a larger budget", said("", "design", "epsilon", to=doubled), UNMET),
     ("session", "a smaller one", less_in_all, "epsilon is 1 in its design"),
@@ -986,6 +931,204 @@ def test_what_a_request_and_its_design_both_name_is_alike(made: Path, others: Pa
         statement["request"][name] = value
         finding = price.of_metric("m", statement)
         assert (finding.outcome, f"{name} is " in finding.said) == ("fault", True)
+
+
+# ---- what a statement says beside its design -----------------------------------------------------
+
+_PLAN: Said = {"version": 1, "unit": "user", "user_column": "user"}
+_ROWS = "--input log.parquet --user-column user --epsilon 1"
+DIVIDED = _PLAN | {
+    "collection": "divided", "input": "log.parquet", "output": "divided", "epsilon": 2,
+    "model": "local",
+    "metrics": [
+        {"name": "city", "kind": "histogram", "column": "city", "domain": "0..2"},
+        {"name": "size", "kind": "mean", "column": "size", "bounds": "0,10"},
+    ],
+}  # fmt: skip
+RUNNING = _PLAN | {
+    "collection": "running", "input": "{window}.parquet", "output": "{window}", "epsilon": 1,
+    "delta": 1e-6,
+    "metrics": [
+        {"name": "users", "kind": "count", "column": "city", "domain": "0..2", "horizon": 30,
+         "user_windows": 2},
+        {"name": "days", "kind": "count", "horizon": 30, "user_windows": 5},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Metrics that divide users, noise of devices, split and mix, and running totals."""
+    folder, before = tmp_path_factory.mktemp("stated"), Path.cwd()
+    os.chdir(folder)
+    try:
+        users = np.arange(2000)
+        rows = {"user": [f"u{k}" for k in users], "city": users % 3, "size": users % 11 * 1.0}
+        for name in ("log", "2026-11-20"):
+            pq.write_table(pa.table(rows), f"{name}.parquet")
+        for plan in (DIVIDED, RUNNING):
+            Path(f"{plan['collection']}.yaml").write_text(json.dumps(plan))
+        devices = f"{_ROWS} --enrolled 5000 --honest-share 0.5"
+        with seeded("verify"):
+            for words in (
+                "run divided.yaml", "run running.yaml --window 2026-11-20",
+                f"count {devices} --column city --domain 0..2 --drawn-by devices --output devices",
+                f"sum {devices} --column size --bounds 0,10 --mechanism split-mix --output split",
+                f"count {_ROWS} --column city --domain 0..2 --rows-per-user 2 --output two",
+            ):  # fmt: skip
+                assert cli.main(words.split()) == 0, words
+    finally:
+        os.chdir(before)
+    return folder
+
+
+STATED = ("divided", "2026-11-20", "devices", "split", "two")
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_prices_of_shared_devices_and_running_noise_hold(stated: Path, name: str) -> None:
+    findings = opened([KEY]).of_release(str(stated / name))
+    prices = [one for one in findings if one.subject == "price"]
+    assert {one.outcome for one in prices} == {"holds"}
+    assert not [one for one in findings if one.outcome == "fault"]
+
+
+def shuffled(folder: Path) -> None:
+    """A metric that divides units is one of the shuffle model."""
+    said("", "design", 0, "metrics", "city", "model", to="shuffle")(folder)
+    said("city", "design", "model", to="shuffle")(folder)
+
+
+def in_turn(folder: Path) -> None:
+    """Noise of a metric that divides units is permanent."""
+    said("", "design", 0, "metrics", "city", "distinct", to=1)(folder)
+    said("city", "design", "distinct", to=1)(folder)
+
+
+def anybody(name: str, unit: str, *metrics: str) -> Callable[[Path], None]:
+    """A promise is about another unit, of a release and of its metrics."""
+
+    def tamper(folder: Path) -> None:
+        for part in ("", *metrics):
+            said(part, "guarantees", name, "unit", to=unit)(folder)
+
+    return tamper
+
+
+RELATIVES = "row of a person, and all rows of all of their relatives, for ever,"
+ALWAYS = "user in all windows of all collections together"
+DRAWS, ADD_UP = ("design", 0, "draws"), "their prices add up"
+ANOTHER, LOCAL = "for another unit", ("guarantees", "local")
+STATED_RE_SIGNED: list[tuple[str, str, Callable[[Path], None], str]] = [
+    ("divided", "no draws", said("", "design", 0, to=lambda one: one | {"draws": {}}), ADD_UP),
+    ("divided", "draws that are none", said("", *DRAWS, to=None),
+     "do not meet their prices"),
+    ("divided", "draws of all", said("", *DRAWS, to=lambda one: {key: ["0", "9"] for key in one}),
+     ADD_UP),
+    ("divided", "draws that meet", said("", *DRAWS, "size", 0, to=lambda one: str(int(one) - 1)),
+     ADD_UP),
+    ("divided", "a draw beyond", said("", *DRAWS, "size", 1, to=str(1 << 64)), ADD_UP),
+    ("divided", "draws of others", said("", *DRAWS, to=lambda one: {"a": one["city"]}), ADD_UP),
+    ("divided", "a shuffler", shuffled, ADD_UP),
+    ("divided", "permanent noise", in_turn, ADD_UP),
+    ("devices", "a unit", anybody("release", RELATIVES), ANOTHER),
+    ("devices", "a unit of all", said("", "request", "unit", to="person"), ANOTHER),
+    ("two", "a longer unit", anybody("release", "user for ever"), ANOTHER),
+    ("divided", "units", anybody("release", ALWAYS, "city", "size"), ANOTHER),
+    ("divided", "units of one", anybody("release", ALWAYS, "city"), ANOTHER),
+    ("divided", "a plan's unit", said("", "plan", "unit", to="user for ever"), "are none"),
+    ("2026-11-20", "no condition", anybody("release", "user", "users", "days"), ANOTHER),
+    ("2026-11-20", "a condition", said("", *RELEASE, "unit", to="user"), "their unit is another"),
+    ("2026-11-20", "one condition", said("", *RELEASE, "unit", to=lambda x: x.split(" and ")[0]),
+     "their unit is another"),
+    ("2026-11-20", "horizon", said("users", "request", "horizon", to=3), "horizon is 30"),
+    ("2026-11-20", "first", said("users", "request", to=lambda x: x | {"first": "at"}), ANOTHER),
+    ("divided", "a report's unit", anybody("local", ALWAYS, "city"), ANOTHER),
+    ("divided", "reports' unit", anybody("local", ALWAYS), ANOTHER),
+    ("divided", "reports' model", said("", *LOCAL, "model", to="central"), ANOTHER),
+    ("divided", "reports' neighbours", said("", *LOCAL, "neighbours", to="add or remove"), ANOTHER),
+    ("divided", "a report's model", said("city", *LOCAL, "model", to="shuffle"), ANOTHER),
+    ("divided", "a report's neighbours", said("city", *LOCAL, "neighbours", to="add or remove"),
+     ANOTHER),
+    ("devices", "no report's model", said("", *LOCAL, "model", to="local"), "reports reveal more"),
+    ("devices", "no report's unit", said("", *LOCAL, "unit", to="user"), "reports reveal more"),
+    ("devices", "a share", said("", "request", "honest_share", to=0.1), "honest_share is 0.5"),
+    ("devices", "no share", said("", "request", "honest_share", to=None), "honest_share is 0.5"),
+    ("devices", "noise for more", said("", "design", "honest_share", to=1.0), "honest_share is 1"),
+    ("split", "a share", said("", "request", "honest_share", to=0.1), "honest devices"),
+    ("split", "no share", said("", "request", "honest_share", to=None), "lacks what its price"),
+    ("split", "fewer", said("", "design", "honest", to=2400), "honest devices"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "tamper", "reason"),
+    STATED_RE_SIGNED,
+    ids=[f"{name} {what}" for name, what, *_ in STATED_RE_SIGNED],
+)
+def test_statements_that_contradict_their_designs_are_refused(
+    stated: Path,
+    tmp_path: Path,
+    name: str,
+    what: str,
+    tamper: Callable[[Path], None],
+    reason: str,
+) -> None:
+    folder = tmp_path / "release"
+    shutil.copytree(stated / name, folder)
+    tamper(folder)
+    sign(folder)
+    wrong = [one for one in opened([KEY]).of_release(str(folder)) if one.outcome == "fault"]
+    assert any(one.subject == "price" and reason in one.said for one in wrong), wrong
+    assert not {one.subject for one in wrong} & {"signature", "files"}
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_metrics_that_do_not_divide_units_cost_their_sum(made: Path, draws: bool) -> None:
+    """Whatever account they stand in: three of 0.4374 each come to more than that."""
+    folder = made / "releases/2026-11-20"
+    names = ("city", "size", "events", "said")
+    whole, *metrics = (
+        json.loads((folder / part / "statement.json").read_text("utf-8")) for part in ("", *names)
+    )
+    accounts = whole["design"]
+    one = {key: max(own[key] for own in accounts) for key in ("epsilon", "delta")}
+    own = {name: record for account in accounts for name, record in account["metrics"].items()}
+    places = {name: [str(9 * k), str(9 * k + 8)] for k, name in enumerate(names)}
+    whole["design"] = [one | {"metrics": own} | ({"draws": places} if draws else {})]
+    whole["guarantees"]["release"] |= one
+    (finding,) = of_plan(whole, dict(zip(names, metrics, strict=True)))
+    assert finding.outcome == "fault"
+    assert ("add up" in finding.said) == draws
+
+
+PERMANENT: list[tuple[float, int | None, int | None, str, bool]] = [
+    (3, 3, 3, "permanent", True), (2.9, 3, 3, "permanent", False), (1, 1, 3, "permanent", False),
+    (1, None, 3, "permanent", False), (1, None, None, "fresh", True),
+    (3, 3, None, "fresh", False), (3, 3, 3, "fresh", False), (1, None, None, "permanent", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("times", "distinct", "values", "noise", "held"), PERMANENT)
+def test_permanent_noise_costs_all_values_that_a_plan_says(
+    made: Path, times: float, distinct: int | None, values: int | None, noise: str, held: bool
+) -> None:
+    text = (made / "releases/2026-11-20/said/statement.json").read_text("utf-8")
+    said = json.loads(text)
+    epsilon = said["guarantees"]["local"]["epsilon"] * times
+    said["guarantees"]["local"] |= {"epsilon": epsilon}
+    promise = said["guarantees"]["local"]
+    said["guarantees"]["release"] = promise
+    said["design"] |= {"model": "local", "epsilon": epsilon, "delta": 0.0, "distinct": distinct}
+    said["request"] |= {"model": "local", "epsilon": 9.0, "distinct_values": values}
+    account = {"epsilon": epsilon, "delta": 0.0, "metrics": {"m": said["design"]}}
+    whole = {
+        "guarantees": said["guarantees"], "design": [account], "metrics": ["m"], "withheld": [],
+        "plan": {"unit": "user", "noise": noise, "distinct_values": values},
+    }  # fmt: skip
+    found = [price.of_metric("m", said), *of_plan(whole, {"m": said})]
+    assert ({one.outcome for one in found} == {"holds"}) == held
+    assert held or found[1].outcome == "fault"
 
 
 # ---- the command ---------------------------------------------------------------------------------
