@@ -45,8 +45,10 @@ def of_metric(name: str, said: Statement) -> Check:
     promise, record = said["guarantees"]["release"], said.get("design")
     if promise["epsilon"] is None:
         return unchecked(_SUBJECT, f"{name}: nothing is promised")
-    if record is None:
+    if record is None and _may_lack_design(said):
         return unchecked(_SUBJECT, f"{name}: its price cannot be computed from its statement yet")
+    if record is None:
+        return fault(_SUBJECT, f"{name}: it has no design, from which its price follows")
     epsilon, delta = promise["epsilon"], promise["delta"]
     claim = f"epsilon {epsilon:.6g}, delta {delta:.3g}"
     try:
@@ -55,7 +57,8 @@ def of_metric(name: str, said: Statement) -> Check:
             return fault(_SUBJECT, f"{name}: its noise is for other neighbours than it promises")
         met = designs.require_met(design, epsilon, delta)
     except designs.UnknownDesignError:
-        return unchecked(_SUBJECT, f"{name}: this version does not know its design")
+        why = "this version does not know its design: verify it with the one that made it"
+        return fault(_SUBJECT, f"{name}: {why}")
     except _STRANGE:
         return fault(_SUBJECT, f"{name}: its noise does not meet {claim}")
     try:
@@ -66,6 +69,13 @@ def of_metric(name: str, said: Statement) -> Check:
         return fault(_SUBJECT, f"{name}: {wrong}")
     tight = "computed again" if not _met(design, epsilon * _TIGHT, delta) else "computed to be less"
     return holds(_SUBJECT, f"{name}: {claim}, {tight}")
+
+
+def _may_lack_design(said: Statement) -> bool:
+    """Whether it is of randomised reports, whose mechanism may be anybody's."""
+    promise, drawn_by = said["guarantees"]["release"], said.get("request", {}).get("drawn_by")
+    replaced = promise.get("neighbours") == "replace" and promise["model"] in designs.MODELS
+    return replaced and drawn_by in (None, "each-report")
 
 
 def _met(design: Any, epsilon: float, delta: float) -> bool:
@@ -84,8 +94,8 @@ def of_plan(said: Statement, metrics: Mapping[str, Statement]) -> Iterator[Check
         metrics: the statements of those that were published, by name.
     """
     promise, accounts = said["guarantees"]["release"], said.get("design")
-    if promise["epsilon"] is None or accounts is None:
-        yield unchecked(_SUBJECT, "the joint price cannot be computed from its statement yet")
+    if promise["epsilon"] is None:
+        yield unchecked(_SUBJECT, "all metrics together: nothing is promised")
         return
     try:
         yield from _joint(said, promise, accounts, metrics)

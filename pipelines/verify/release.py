@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.errors import RequestError, reason
+from pipelines.journal.ask_session import AskSession
 from pipelines.ledger import public_log
 from pipelines.ledger.public_log import LogError, LogHead, PublicLog
 from pipelines.releases import history, statements
@@ -36,9 +37,8 @@ class Verifier:
     keys: Keys
     log: PublicLog | None = None
     seen: LogHead | None = None
-    _paid_for: dict[tuple[str, int], str] = field(
-        default_factory=dict
-    )  # change -> what it paid for
+    # Change of a log -> what it paid for.
+    _paid_for: dict[tuple[str, int], tuple[str, frozenset[str]]] = field(default_factory=dict)
 
     def of_log(self) -> Check:
         """Whether the log goes on from what was seen of it."""
@@ -62,7 +62,14 @@ class Verifier:
         Args:
             folder: of the release, which anybody may have written.
         """
-        return [*self._signature(folder), *self._content(folder)]
+        signed = [*self._signature(folder)]
+        if any(one.outcome == "fault" for one in signed):
+            # Whoever cannot sign could have a reader compute for hours.
+            return [
+                *signed,
+                unchecked("statement", "nothing else is looked at: it is not as signed"),
+            ]
+        return [*signed, *self._content(folder)]
 
     def _signature(self, folder: str) -> Iterator[Check]:
         try:
@@ -119,9 +126,12 @@ class Verifier:
                 yield from tables.of_metric(name, one.folder, one.statement)
             except _STRANGE:
                 yield fault("tables", f"{name}: a table is not as hushbeam writes it")
-        yield self._paid(whole, hashlib.sha256(_paid_content(folder, whole, written)).hexdigest())
+        try:
+            yield self._paid(whole, *_paid_content(folder, whole, written))
+        except (*_STRANGE, RequestError, OSError):
+            yield fault("ledger", "what was paid for is not as hushbeam writes it")
 
-    def _paid(self, whole: Mapping[str, Any], own: str) -> Check:
+    def _paid(self, whole: Mapping[str, Any], own: str, figures: frozenset[str]) -> Check:
         """Whether the public log of its ledger has the price of a release, and of no other."""
         stamp = whole.get("ledger")
         if stamp is None:
@@ -148,8 +158,10 @@ class Verifier:
             covered = False
         if not covered:
             return fault("ledger", "less was paid than the release promises to cost")
-        if self._paid_for.setdefault((ledger, number), own) != own:
+        before, known = self._paid_for.get((ledger, number), (own, figures))
+        if before != own or not (figures <= known or known <= figures):
             return fault("ledger", f"change {number:,} of the log has paid for another release")
+        self._paid_for[ledger, number] = own, figures | known
         return holds("ledger", f"change {number:,} of the log has set its price aside")
 
 
@@ -169,15 +181,24 @@ def _covers(prices: tuple[tuple[float, float], ...], whole: Mapping[str, Any]) -
     return all(promise[name] - first[name] <= sums[name] * (1 + 1e-9) for name in sums)
 
 
-def _paid_content(folder: str, whole: Mapping[str, Any], written: bytes) -> bytes:
-    """What one price pays for once: all files, or the statement of what grows under one price."""
+def _paid_content(
+    folder: str, whole: Mapping[str, Any], written: bytes
+) -> tuple[str, frozenset[str]]:
+    """What one price pays for once, and what of it grows under that price.
+
+    Returns:
+        A digest of all files, or of the statement of a release that grows; its figures if it does.
+    """
     design = whole.get("design")
-    if design is None or (isinstance(design, dict) and design.get("is") in _GROWING):
-        return written
-    try:
-        return statements.read_file(folder, SIGNATURE)
-    except OSError:
-        return written  # it is not signed: a fault of its own
+    kind = design.get("is") if isinstance(design, dict) else None
+    if kind not in _GROWING:
+        return hashlib.sha256(statements.read_file(folder, SIGNATURE)).hexdigest(), frozenset()
+    if kind == "gaussian filter":
+        figures: list[Any] = [*AskSession.read(folder).answers]
+    else:
+        tables = statements.read_tables(folder).values()
+        figures = [row for table in tables for row in table.to_pylist()]
+    return hashlib.sha256(written).hexdigest(), frozenset(map(repr, figures))
 
 
 def _names(folder: str) -> set[str]:

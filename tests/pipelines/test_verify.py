@@ -36,6 +36,7 @@ from pipelines.releases.signature import SIGNATURE, VARIABLE
 from pipelines.verify import price
 from pipelines.verify.price import of_plan
 from pipelines.verify.registry import entries, write
+from pipelines.verify.release import Verifier
 from pipelines.verify.verdict import LIMIT, Check
 from pipelines.verify.verify import opened, verified
 from pipelines.verify.words import of_release as words_of
@@ -448,6 +449,28 @@ def test_one_price_pays_for_one_draw(made: Path, copy: Path) -> None:
         sign(copy)
 
 
+def test_a_price_is_computed_of_nothing_that_is_not_signed(
+    made: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    byte(copy, made)
+    monkeypatch.setattr(price, "of_metric", lambda *_: pytest.fail("it was"))
+    findings = opened([KEY]).of_release(str(copy))
+    assert {one.subject for one in findings if one.outcome == "fault"} == {"files"}
+    assert [one.outcome for one in findings if one.subject == "statement"] == ["not checked"]
+
+
+def test_one_price_pays_for_one_draw_of_any_design(made: Path, copy: Path) -> None:
+    """Two draws whose statement has no design, and is one and the same, are two."""
+    edit(copy, "", lambda one: one.update(design=None))
+    other = Path(shutil.copytree(copy, copy.parent / "other"))
+    column(other, COUNT, "estimate", lambda x: x + 1)
+    verifier = opened([KEY], str(made / "log"))
+    for folder, again in ((copy, False), (other, True)):
+        sign(folder)
+        (ledger,) = (one for one in verifier.of_release(str(folder)) if one.subject == "ledger")
+        assert ledger.said.endswith("has paid for another release") == again
+
+
 def test_signing_again_is_no_fault_of_its_own(made: Path, copy: Path) -> None:
     sign(copy)
     assert faults(made, copy) == []
@@ -734,6 +757,10 @@ ALARM = {
 _SQL = "SELECT AVG(size) AS mean, SUM(size) AS sum FROM 'log.parquet'"
 _PAYS = "--ledger others.sqlite --population p"
 _SIZES = f"--input log.parquet --column size --choose-bounds --user-column user {_PAYS}"
+_TOTALS = (
+    "count --column city --domain 0..2 --user-column user --user-windows 2 --horizon 30 "
+    f"--epsilon 1 --delta 1e-6 --output totals {_PAYS}"
+)
 _ASK = "ask session --input log.parquet --column city --domain 0..8 --share 0.25"
 _TRAIN = (
     f"train --input log.parquet --number size=0,10 --target city=0..2 --loss logistic {_PAYS} "
@@ -751,6 +778,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = {"user": [f"u{k}" for k in users], "city": users % 3, "size": users % 11 * 1.0}
         for name in ("log", "2026-11-20"):
             pq.write_table(pa.table(rows), f"{name}.parquet")
+        pq.write_table(pa.table(rows).slice(1000), "later.parquet")
         Path("alarm.yaml").write_text(json.dumps(ALARM))
         query = ["query", _SQL, "--rows-per-user", "2", "--choose-bounds", "--output", "query"]
         ledger = "ledger init --ledger others.sqlite --population p --unit user --budget 99,1e-2"
@@ -765,6 +793,8 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (0, f"ask session --epsilon 2 --user-column user {_PAYS}".split()),
                 (0, _ASK.replace("session", "session count").split()),
                 (0, _ASK.replace("session", "session most-common").split()),
+                (0, f"{_TOTALS} --input log.parquet --window 2026-11-20".split()),
+                (0, f"{_TOTALS} --input later.parquet --window 2026-11-21".split()),
                 (0, ["ledger", "log", "--ledger", "others.sqlite", "--output", "log"]),
                 (0, ["ledger", "log", "--ledger", "alarms.sqlite", "--output", "alarms-log"]),
             ):
@@ -906,15 +936,46 @@ def test_rounds_steps_answers_and_alarms_that_were_altered_and_signed_again_are_
     assert not {one.subject for one in wrong} & {"signature", "files"}
 
 
-def test_a_session_that_grew_is_paid_for_once(others: Path, tmp_path: Path) -> None:
-    """Its price pays for all answers, and so does that of all windows of an alarm."""
-    shutil.copytree(others / "session", tmp_path / "later")
-    answer(parts=1)(tmp_path / "later")
-    sign(tmp_path / "later")
+def paid(verifier: Verifier, folder: Path) -> str:
+    (ledger,) = (one for one in verifier.of_release(str(folder)) if one.subject == "ledger")
+    return ledger.outcome
+
+
+def fewer(folder: Path) -> None:
+    """A session as it was before its last answer."""
+    journal = journal_of(str(folder))
+    state = journal.read()
+    facts = [Fact("names", *one) for one in state.rows("names").items()]
+    facts += [Fact("answers", *one) for one in [*state.rows("answers").items()][:-1]]
+    (folder / FILE).write_bytes(written(journal.first(state.account, facts), journal.keeping.form))
+
+
+def first_window(folder: Path) -> None:
+    """Running totals as they were after one window."""
+    table = pq.ParquetFile(folder / "totals.parquet").read()
+    pq.write_table(table.slice(0, len(table) // 2), folder / "totals.parquet")
+
+
+GROWING: list[tuple[str, Callable[[Path], None], Callable[[Path], None]]] = [
+    ("session", fewer, answer(parts=1)),
+    ("totals", first_window, cell("totals.parquet", "estimate", lambda x: x + 1)),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "change"), GROWING)
+@pytest.mark.parametrize("later_first", [False, True])
+def test_a_release_that_grew_is_paid_for_once(
+    others: Path, tmp_path: Path, name: str, before: Any, change: Any, later_first: bool
+) -> None:
+    """Its price pays for what each of its copies has, and for no other figures."""
+    folders = [others / name, tmp_path / "earlier", tmp_path / "altered"]
+    for folder, tamper in zip(folders[1:], (before, change), strict=True):
+        shutil.copytree(others / name, folder)
+        tamper(folder)
+        sign(folder)
     verifier = opened([KEY], str(others / "log"))
-    for folder in (others / "session", tmp_path / "later"):
-        (ledger,) = (one for one in verifier.of_release(str(folder)) if one.subject == "ledger")
-        assert ledger.outcome == "holds"
+    order = folders if later_first else [folders[1], folders[0], folders[2]]
+    assert [paid(verifier, one) for one in order] == ["holds", "holds", "fault"]
 
 
 def test_what_a_request_and_its_design_both_name_is_alike(made: Path, others: Path) -> None:
@@ -1015,6 +1076,12 @@ def anybody(name: str, unit: str, *metrics: str) -> Callable[[Path], None]:
     return tamper
 
 
+def no_design(folder: Path) -> None:
+    """A metric, or a release of several, has no design, and any price at all."""
+    edit(folder, "", lambda one: one.update(design=None))
+
+
+NO_DESIGN = "it has no design"
 RELATIVES = "row of a person, and all rows of all of their relatives, for ever,"
 ALWAYS = "user in all windows of all collections together"
 DRAWS, ADD_UP = ("design", 0, "draws"), "their prices add up"
@@ -1031,6 +1098,14 @@ STATED_RE_SIGNED: list[tuple[str, str, Callable[[Path], None], str]] = [
     ("divided", "draws of others", said("", *DRAWS, to=lambda one: {"a": one["city"]}), ADD_UP),
     ("divided", "a shuffler", shuffled, ADD_UP),
     ("divided", "permanent noise", in_turn, ADD_UP),
+    ("devices", "no design", no_design, NO_DESIGN),
+    ("two", "no design", no_design, NO_DESIGN),
+    ("split", "no design", no_design, NO_DESIGN),
+    ("divided", "no accounts", no_design, "are none"),
+    ("two", "a design of a later version", said("", "design", "is", to="later"), "does not know"),
+    ("two", "a level of a later version", said("", "design", "levels", 0, "is", to="levelled"),
+     "does not know"),
+    ("two", "too many levels", said("", "design", "levels", to=lambda one: one * 50_000), UNMET),
     ("devices", "a unit", anybody("release", RELATIVES), ANOTHER),
     ("devices", "a unit of all", said("", "request", "unit", to="person"), ANOTHER),
     ("two", "a longer unit", anybody("release", "user for ever"), ANOTHER),
@@ -1150,7 +1225,7 @@ def test_the_command_says_first_what_it_cannot_show(made: Path, copy: Path, run)
     assert outcome.code == 1
     said = json.loads(outcome.out)
     assert said["faults"] >= 1
-    assert {one["outcome"] for one in said["findings"]} >= {"holds", "fault"}
+    assert {one["outcome"] for one in said["findings"]} == {"not checked", "fault"}
 
 
 def test_wrong_requests_of_the_command_are_refused(made: Path, copy: Path, refused) -> None:
