@@ -8,6 +8,7 @@ from typing import Any
 
 from mechanisms import designs, honesty
 from mechanisms.channel import Guarantee
+from mechanisms.counters.job_totals import JobTotals
 from pipelines.wording import condition_of
 
 ROUNDED = 1 + 1e-9
@@ -55,6 +56,14 @@ def contradiction(design: Any, model: str, said: Statement) -> str:
             return "its bounds are not those that its first round chose"
     if wrong := of_reports([of_report(design)], said["guarantees"]["local"], request["unit"]):
         return wrong
+    distinct = getattr(design, "distinct", None)
+    if request.get("distinct_values") != distinct:
+        return "a unit reports another number of values in its design than in its request"
+    for name in () if distinct else ("epsilon", "delta"):  # permanent noise is paid for by values
+        if request.get(name) is not None and not promise[name] <= request[name] * ROUNDED:
+            return f"it promises a larger {name} than its request"
+    if wrong := _contributed(design, request):
+        return wrong
     own: dict[str, Any] = {}
     if isinstance(design, designs.RandomisedReports) and design.model == "shuffle":
         own = {"min_reports": design.n, "honest_share": design.honest_share}
@@ -68,9 +77,6 @@ def contradiction(design: Any, model: str, said: Statement) -> str:
             return "it counts on more or fewer honest devices than its request"
     elif kind == "gaussian filter":  # its answers are held to the budget of the request
         own = {"epsilon": design.epsilon, "delta": design.delta}
-    distinct = getattr(design, "distinct", None)
-    if request.get("distinct_values") != distinct:
-        return "a unit reports another number of values in its design than in its request"
     for part in (design, getattr(design, "mechanism", None)):
         named = {name: getattr(part, name, None) for name in _NAMED}
         own |= {k: v for k, v in named.items() if None not in (v, request.get(k))}
@@ -83,6 +89,21 @@ def contradiction(design: Any, model: str, said: Statement) -> str:
             return "it was trained in other steps, or with other noise, than its design has"
         if (design.averages is None) != request["validation"]:
             return "how wrong the model is was told by others than its design says"
+    return ""
+
+
+def _contributed(design: Any, request: Statement) -> str:
+    """How a unit may move less in a design than its request lets it; empty if nowise."""
+    many, most = request.get("rows_per_user") or 1, request.get("per_value") or 1
+    levels = getattr(design, "levels", ())
+    own = levels[: len(levels) - getattr(design, "beside", 0)]
+    rows = getattr(design, "rows", 1)
+    if any(level.slots * rows < min(many, level.counters) for level in own):
+        return f"a unit raises fewer counters in its design than its {many:,} rows"
+    parts = design.parts if isinstance(design, JobTotals) else ()
+    reach = max((part.high for part in parts), default=math.fsum(one.weight for one in own))
+    if own and most > 1 and not reach >= most:
+        return f"a unit adds less in its design than {most:,}"
     return ""
 
 

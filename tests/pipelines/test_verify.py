@@ -1081,6 +1081,13 @@ def no_design(folder: Path) -> None:
     edit(folder, "", lambda one: one.update(design=None))
 
 
+def one_slot(folder: Path) -> None:
+    """Half the epsilon, as if each user raised one counter."""
+    said("", "design", "levels", 0, "slots", to=1)(folder)
+    for path in (("design",), ("guarantees", "release")):
+        said("", *path, "epsilon", to=0.51)(folder)
+
+
 NO_DESIGN = "it has no design"
 RELATIVES = "row of a person, and all rows of all of their relatives, for ever,"
 ALWAYS = "user in all windows of all collections together"
@@ -1106,6 +1113,13 @@ STATED_RE_SIGNED: list[tuple[str, str, Callable[[Path], None], str]] = [
     ("two", "a level of a later version", said("", "design", "levels", 0, "is", to="levelled"),
      "does not know"),
     ("two", "too many levels", said("", "design", "levels", to=lambda one: one * 50_000), UNMET),
+    ("two", "slots", one_slot, "fewer counters"),
+    ("two", "rows", said("", "request", "rows_per_user", to=3), "fewer counters"),
+    ("two", "per value", said("", "request", "per_value", to=2), "adds less in its design"),
+    ("devices", "per value", said("", "request", "per_value", to=2), "adds less in its design"),
+    ("two", "epsilon", said("", "request", "epsilon", to=0.01), "a larger epsilon"),
+    ("devices", "delta", said("", "request", "delta", to=1e-9), "a larger delta"),
+    ("divided", "epsilon", said("city", "request", "epsilon", to=0.01), "a larger epsilon"),
     ("devices", "a unit", anybody("release", RELATIVES), ANOTHER),
     ("devices", "a unit of all", said("", "request", "unit", to="person"), ANOTHER),
     ("two", "a longer unit", anybody("release", "user for ever"), ANOTHER),
@@ -1156,6 +1170,14 @@ def test_statements_that_contradict_their_designs_are_refused(
     wrong = [one for one in opened([KEY]).of_release(str(folder)) if one.outcome == "fault"]
     assert any(one.subject == "price" and reason in one.said for one in wrong), wrong
     assert not {one.subject for one in wrong} & {"signature", "files"}
+
+
+def test_a_table_has_no_more_rows_than_there_is_noise_for(stated: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(stated / "devices", tmp_path / "release"))
+    said("", "design", "levels", 0, "counters", to=1)(folder)
+    sign(folder)
+    findings = opened([KEY]).of_release(str(folder))
+    assert any("more rows than its design" in one.said for one in findings)
 
 
 @pytest.mark.parametrize("draws", [False, True])
