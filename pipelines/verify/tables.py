@@ -15,7 +15,7 @@ from pipelines.releases import schema, statements
 from pipelines.verify.verdict import Check, fault, holds
 
 _SUBJECT = "tables"
-_ONE_EACH = ("count", "histogram")
+_OF_COUNTERS = ("count", "histogram")
 _ROUNDED = 1e-9  # relative: what sums in doubles are off by
 
 
@@ -54,7 +54,7 @@ def _cells(said: Mapping[str, Any]) -> float:
     """How many counters have noise, of tables that have one for each row."""
     design = said.get("design")
     levels = design.get("levels") if isinstance(design, dict) else None
-    if levels is None or said["release"] not in _ONE_EACH:
+    if levels is None or said["release"] not in _OF_COUNTERS:
         return math.inf
     return sum(level["counters"] for level in levels)
 

@@ -1206,9 +1206,9 @@ PERMANENT: list[tuple[float, int | None, int | None, str, bool]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("times", "distinct", "values", "noise", "held"), PERMANENT)
+@pytest.mark.parametrize(("times", "distinct", "values", "noise", "fits"), PERMANENT)
 def test_permanent_noise_costs_all_values_that_a_plan_says(
-    made: Path, times: float, distinct: int | None, values: int | None, noise: str, held: bool
+    made: Path, times: float, distinct: int | None, values: int | None, noise: str, fits: bool
 ) -> None:
     text = (made / "releases/2026-11-20/said/statement.json").read_text("utf-8")
     said = json.loads(text)
@@ -1223,9 +1223,9 @@ def test_permanent_noise_costs_all_values_that_a_plan_says(
         "guarantees": said["guarantees"], "design": [account], "metrics": ["m"], "withheld": [],
         "plan": {"unit": "user", "noise": noise, "distinct_values": values},
     }  # fmt: skip
-    found = [price.of_metric("m", said), *of_plan(whole, {"m": said})]
-    assert ({one.outcome for one in found} == {"holds"}) == held
-    assert held or found[1].outcome == "fault"
+    checks = [price.of_metric("m", said), *of_plan(whole, {"m": said})]
+    assert ({one.outcome for one in checks} == {"holds"}) == fits
+    assert fits or checks[1].outcome == "fault"
 
 
 # ---- the command ---------------------------------------------------------------------------------
