@@ -92,6 +92,7 @@ _KINDS = {
 }
 _NAMES = {f"mechanisms.{path}": name for name, path in _KINDS.items()}
 _MADE_OF = "is"
+_MOST = 20_000  # parts of a design, a second's work; 256 tables have 1,000
 
 MODELS = ("local", "shuffle")
 """Of releases that are made of randomised reports."""
@@ -213,15 +214,28 @@ def read(record: Json) -> Any:
 
     Raises:
         UnknownDesignError: it names what is not listed here.
-        TypeError, ValueError, KeyError: it is no record, or a field is of another type or range.
+        TypeError, ValueError, KeyError: it is no record, a field is of another type or range, or
+            it has more than 20,000 parts.
     """
+    if not _parts(record) <= _MOST:
+        raise ValueError(f"a design has at most {_MOST:,} parts")
+    return _read(record)
+
+
+def _parts(record: Json) -> int:
+    if isinstance(record, Mapping):
+        return 1 + sum(map(_parts, record.values()))
+    return sum(map(_parts, record)) if isinstance(record, list) else 0
+
+
+def _read(record: Json) -> Any:
     if isinstance(record, list):
-        return tuple(map(read, record))
+        return tuple(map(_read, record))
     if isinstance(record, float) and not math.isfinite(record):
         raise ValueError("numbers of a design are finite")
     if not isinstance(record, Mapping):
         return record
-    parts = {name: read(part) for name, part in record.items() if name != _MADE_OF}
+    parts = {name: _read(part) for name, part in record.items() if name != _MADE_OF}
     if _MADE_OF not in record:
         return Fraction(**parts)
     if record[_MADE_OF] not in _KINDS:

@@ -189,6 +189,26 @@ def meaning(guarantee: Guarantee, min_reports: int) -> str:
     return promised(changed(guarantee.neighbours, guarantee.whose), seen, guarantee) + trusted
 
 
+def condition_of(unit: str, days: int, horizon: int, apart: bool, first: str | None) -> str:
+    """Of which units a promise about many windows holds: nothing cuts what a unit adds in others.
+
+    Args:
+        unit: "row" or "user".
+        days: the most windows in which a unit is counted on to be.
+        horizon: how many windows there are.
+        apart: whether rows of a time are held to be in one window.
+        first: the column of users' first times, if they count in the window of that alone.
+    """
+    if first is not None:
+        return f"whose rows all have one value in {first!r}"
+    if days == horizon or (apart and (unit, days) == ("row", 1)):
+        return ""
+    who = "that" if unit == "row" else "who"
+    if (unit, days) == ("row", 1):
+        return f"{who} is in one window"
+    return f"{who} is in at most {days:,} of {horizon:,} windows"
+
+
 def changed(neighbours: str, whose: str) -> str:
     """What makes a neighbour of an input, as a promise begins.
 

@@ -236,10 +236,12 @@ class Randomised(Metric):
 
     @property
     def request(self) -> dict[str, Any]:
+        permanent = self.permanent
         return super().request | {
             "honest_share": self.protection.honest_share,
             "delta": self.design.target.delta,
             "min_reports": self.min_reports,
+            **({} if permanent is None else {"distinct_values": permanent.distinct}),
         }
 
     @property

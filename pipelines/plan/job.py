@@ -164,6 +164,7 @@ class PlanJob:
                 "until": None if time is None else time.until.isoformat(),
                 "unit": plan.unit,
                 "noise": plan.drawn,
+                **({} if plan.permanent is None else {"distinct_values": plan.distinct_values}),
                 # By which a reader sees that a window came late; a run by hand is due at no time.
                 **({} if plan.schedule is None else {"schedule": plan.schedule}),
             },
@@ -174,15 +175,23 @@ class PlanJob:
 
     @property
     def accounts_as_data(self) -> list[dict[str, Any]]:
-        """What the joint promise composes: of each account its metrics, their price and designs."""
+        """What the joint promise composes: of each account its metrics, their price and designs.
+
+        Of metrics among which units are divided, whose draw each takes: 64-bit words, as text.
+        """
         return [
             {
                 "epsilon": said["epsilon"],
                 "delta": said["delta"],
                 "metrics": {metric.name: recorded(metric.priced) for metric in metrics},
+                **({"draws": draws} if (draws := _draws(metrics)) else {}),
             }
             for metrics, said in ((one.metrics, one.released.as_dict()) for one in self.accounts)
         ]
+
+
+def _draws(metrics: Sequence[Metric]) -> dict[str, list[str]]:
+    return {m.name: [str(m.part.first), str(m.part.last)] for m in metrics if m.part is not None}
 
 
 def _to_nine_digits(guarantee: Guarantee) -> float:

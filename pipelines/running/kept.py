@@ -22,6 +22,7 @@ from pipelines.running.sources import NONE, Sources, require_apart, require_same
 from pipelines.storage.formats import numbered
 from pipelines.storage.paths import flush, make_folders, new_file
 from pipelines.storage.secrets import state_folder
+from pipelines.wording import condition_of
 
 Design = RunningTotals | WindowAlarm
 KIND = "running-totals"
@@ -64,7 +65,8 @@ class KeptTotals:
     def guarantee(self) -> Guarantee:
         """What holds of all windows together, and of whom."""
         request, apart = self.request, self.request.get("time_column") is not None
-        condition = condition_of(request["unit"], self.design, apart, request.get("first"))
+        terms = self.design.contribution.days, self.design.horizon, apart, request.get("first")
+        condition = condition_of(request["unit"], *terms)
         return self.design.guarantee(request["epsilon"], request["unit"], condition)
 
     def made(self, window: str, sources: Sources) -> KeptTotals:
@@ -137,26 +139,6 @@ def _design(said: Mapping[str, Any], totals: int) -> Design:
     lists = map(tuple, (factors["decays"], factors["weights"]))
     unit = Contribution(**said["contribution"])
     return RunningTotals(Factors(factors["horizon"], *lists), said["sigma"], unit, totals)
-
-
-def condition_of(unit: str, design: Design, apart: bool, first: str | None) -> str:
-    """Of which units a promise holds: nothing cuts what a unit adds in further windows.
-
-    Args:
-        unit: "row" or "user".
-        design: of the totals.
-        apart: whether rows of a time are held to be in one window.
-        first: the column of users' first times, if they count in the window of that alone.
-    """
-    if first is not None:
-        return f"whose rows all have one value in {first!r}"
-    days, horizon = design.contribution.days, design.horizon
-    if days == horizon or (apart and (unit, days) == ("row", 1)):
-        return ""
-    who = "that" if unit == "row" else "who"
-    if (unit, days) == ("row", 1):
-        return f"{who} is in one window"
-    return f"{who} is in at most {days:,} of {horizon:,} windows"
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from pipelines.metrics.shuffling import Shuffling, unshuffled
 from pipelines.metrics.statistics.labels import label_columns
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
-from pipelines.running.kept import KeptTotals, condition_of
-from pipelines.wording import RAISING_NONE, among
+from pipelines.running.kept import KeptTotals
+from pipelines.wording import RAISING_NONE, among, condition_of
 from transforms.columns import is_integer
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class Running(ByCounters):
     @property
     def guarantees(self) -> tuple[Guarantee, Guarantee]:
         nobody = "the job sees exact numbers, and adds noise to totals alone"
-        condition = condition_of(self.unit, self.noise, False, self.options.first)
+        days, first = self.noise.contribution.days, self.options.first
+        condition = condition_of(self.unit, days, self.noise.horizon, False, first)
         promise = self.noise.guarantee(self.options.epsilon, self.unit, condition)
         return promise, Guarantee.none(nobody)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.errors import RequestError, reason
+from pipelines.journal.ask_session import AskSession
 from pipelines.ledger import public_log
 from pipelines.ledger.public_log import LogError, LogHead, PublicLog
 from pipelines.releases import history, statements
@@ -37,9 +38,8 @@ class Verifier:
     keys: Keys
     log: PublicLog | None = None
     seen: LogHead | None = None
-    _paid_for: dict[tuple[str, int], str] = field(
-        default_factory=dict
-    )  # change -> what it paid for
+    # Change of a log -> what it paid for.
+    _paid_for: dict[tuple[str, int], tuple[str, frozenset[str]]] = field(default_factory=dict)
 
     def of_log(self) -> Check:
         """Whether the log goes on from what was seen of it."""
@@ -63,7 +63,14 @@ class Verifier:
         Args:
             folder: of the release, which anybody may have written.
         """
-        return [*self._signature(folder), *self._content(folder)]
+        signed = [*self._signature(folder)]
+        if any(one.outcome == "fault" for one in signed):
+            # Whoever cannot sign could have a reader compute for hours.
+            return [
+                *signed,
+                unchecked("statement", "nothing else is looked at: it is not as signed"),
+            ]
+        return [*signed, *self._content(folder)]
 
     def _signature(self, folder: str) -> Iterator[Check]:
         try:
@@ -122,14 +129,19 @@ class Verifier:
                 yield fault("tables", f"{name}: a table is not as hushbeam writes it")
         with suppress(OSError):  # that it cannot be listed is a fault of the signature's
             yield from files.of_release(folder, _names(folder) - {SIGNATURE}, whole, metrics)
-        own = hashlib.sha256(_paid_content(folder, whole, written)).hexdigest()
-        yield self._paid(whole, own, all(one.outcome == "holds" for one in prices))
+        priced = all(one.outcome == "holds" for one in prices)
+        try:
+            yield self._paid(whole, priced, *_paid_content(folder, whole, written))
+        except (*_STRANGE, RequestError, OSError):
+            yield fault("ledger", "what was paid for is not as hushbeam writes it")
 
-    def _paid(self, whole: Mapping[str, Any], own: str, priced: bool) -> Check:
+    def _paid(
+        self, whole: Mapping[str, Any], priced: bool, own: str, figures: frozenset[str]
+    ) -> Check:
         """Whether the public log of its ledger has the price of a release, and of no other."""
         stamp = whole.get("ledger")
         if stamp is None:
-            return unchecked("ledger", "the release was paid for from none")
+            return unchecked("ledger", "no ledger has paid for the release")
         if self.log is None:
             return unchecked("ledger", "no --log: nothing shows that its price was counted")
         try:
@@ -152,8 +164,10 @@ class Verifier:
             covered = False
         if not covered:
             return fault("ledger", "less was paid than the release promises to cost")
-        if self._paid_for.setdefault((ledger, number), own) != own:
+        before, known = self._paid_for.get((ledger, number), (own, figures))
+        if before != own or not (figures <= known or known <= figures):
             return fault("ledger", f"change {number:,} of the log has paid for another release")
+        self._paid_for[ledger, number] = own, figures | known
         return holds("ledger", f"change {number:,} of the log has set its price aside")
 
 
@@ -176,15 +190,24 @@ def _covers(
     return all(promise[name] - first[name] <= sums[name] * (1 + 1e-9) for name in sums)
 
 
-def _paid_content(folder: str, whole: Mapping[str, Any], written: bytes) -> bytes:
-    """What one price pays for once: all files, or the statement of what grows under one price."""
+def _paid_content(
+    folder: str, whole: Mapping[str, Any], written: bytes
+) -> tuple[str, frozenset[str]]:
+    """What one price pays for once, and what of it grows under that price.
+
+    Returns:
+        A digest of all files, or of the statement of a release that grows; its figures if it does.
+    """
     design = whole.get("design")
-    if design is None or (isinstance(design, dict) and design.get("is") in _GROWING):
-        return written
-    try:
-        return statements.read_file(folder, SIGNATURE)
-    except OSError:
-        return written  # it is not signed: a fault of its own
+    kind = design.get("is") if isinstance(design, dict) else None
+    if kind not in _GROWING:
+        return hashlib.sha256(statements.read_file(folder, SIGNATURE)).hexdigest(), frozenset()
+    if kind == "gaussian filter":
+        figures: list[Any] = [*AskSession.read(folder).answers]
+    else:
+        tables = statements.read_tables(folder).values()
+        figures = [row for table in tables for row in table.to_pylist()]
+    return hashlib.sha256(written).hexdigest(), frozenset(map(repr, figures))
 
 
 def _names(folder: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from pipelines.releases import schema, statements
 from pipelines.verify.verdict import Check, fault, holds
 
 _SUBJECT = "tables"
+_OF_COUNTERS = ("count", "histogram")
 _ROUNDED = 1e-9  # relative: what sums in doubles are off by
 
 
@@ -38,12 +40,23 @@ def of_metric(name: str, folder: str, said: Mapping[str, Any]) -> Iterator[Check
     first = said.get("headline", {}).get("table")
     if first and first not in read:
         yield fault(_SUBJECT, f"{name}: {first} is missing, and its page begins with it")
+    if first in read and len(read[first]) > _cells(said):
+        yield fault(_SUBJECT, f"{name}: {first} has more rows than its design has counters")
     wrong = [f"{file}: {why}" for file, table in read.items() if (why := _wrong(table, file, said))]
     for line in wrong:
         yield fault(_SUBJECT, f"{name}: {line}")
     if not wrong:
         rows = sum(map(len, read.values()))
         yield holds(_SUBJECT, f"{name}: {rows:,} rows agree with the statement")
+
+
+def _cells(said: Mapping[str, Any]) -> float:
+    """How many counters have noise, of tables that have one for each row."""
+    design = said.get("design")
+    levels = design.get("levels") if isinstance(design, dict) else None
+    if levels is None or said["release"] not in _OF_COUNTERS:
+        return math.inf
+    return sum(level["counters"] for level in levels)
 
 
 def _wrong(table: pa.Table, file: str, said: Mapping[str, Any]) -> str:

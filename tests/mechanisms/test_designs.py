@@ -165,3 +165,12 @@ def test_every_name_is_of_a_kind_that_is_there() -> None:
     for name, path in designs._KINDS.items():
         kind = designs._kind(name)
         assert f"{kind.__module__}:{kind.__name__}" == f"mechanisms.{path}"
+
+
+def test_a_record_of_too_many_parts_is_refused() -> None:
+    """Before anything is made of it: whoever wrote it may not have a reader compute for hours."""
+    level = {"is": "level", "slots": 1, "counters": 1, "weight": 1.0}
+    record = {"is": "job totals", "levels": [level] * 20_000}
+    with pytest.raises(ValueError, match="at most 20,000 parts"):
+        read(record)
+    assert len(read([level] * 20_000)) == 20_000

@@ -28,7 +28,7 @@ from pipelines.metrics.counting.shapes.cells import of_cells
 from pipelines.metrics.counting.shapes.shape import Shape
 from pipelines.metrics.metric import MetricReports
 from pipelines.metrics.of_statistic import Ingredients, OfStatistic
-from pipelines.metrics.options import EitherOptions
+from pipelines.metrics.options import CLIENTS_SHARE, EitherOptions
 from pipelines.metrics.permanent import promises
 from pipelines.metrics.protection import Protection
 from pipelines.metrics.shuffling import Shuffling
@@ -497,6 +497,8 @@ class ByCounters(OfStatistic):
             pairs = zip(columns, said, strict=True)
             words["group"] = [f"{column}: {many}" for column, many in pairs][len(files) :]
         words |= {"delta": self.design.delta, **self.statistic.wording.request}
+        if words.get("enrolled"):
+            words["honest_share"] = self.options.honest_share or CLIENTS_SHARE
         if self.unit == "user":
             shape = self.shape
             counted = shape.shared if self.parts > 1 else shape.rows_of_a_user
