@@ -75,7 +75,7 @@ def statement(taken: str = "pop", **asked: object) -> dict[str, Any]:
             "bits_per_message": 12,
         },
         "error": {"standard_error_at_0": 0.01, "covers": "They cover <only> the noise."},
-        "versions": {"hushbeam": "0.1.0"},
+        "versions": {"hushbeam": "0.2.0"},
     }  # fmt: skip
 
 
