@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     screen.say(report.limit)
     for where, findings in report.findings.items():
         screen.rule(where, align="left")
-        for one in findings:
+        for one in sorted(findings, key=lambda one: bool(one.lines)):  # long lists come last
             screen.print(
                 f"{one.outcome}: {one.subject}: {one.said}",
                 *(f"  {line}" for line in one.lines),
@@ -83,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         from pipelines.verify.registry import write
 
         write(arguments.registry, arguments.releases)
+        screen.say(f"registry: {arguments.registry}")
     elif arguments.registry is not None:
         screen.say("--registry: no entry was written: a release has faults, or an unknown price")
     screen.say(report.counts)

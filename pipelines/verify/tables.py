@@ -47,7 +47,8 @@ def of_metric(name: str, folder: str, said: Mapping[str, Any]) -> Iterator[Check
         yield fault(_SUBJECT, f"{name}: {line}")
     if not wrong:
         rows = sum(map(len, read.values()))
-        yield holds(_SUBJECT, f"{name}: {rows:,} rows agree with the statement")
+        agree = "row agrees" if rows == 1 else "rows agree"
+        yield holds(_SUBJECT, f"{name}: {rows:,} {agree} with the statement")
 
 
 def _cells(said: Mapping[str, Any]) -> float:
