@@ -1415,6 +1415,8 @@ def test_permanent_noise_costs_all_values_that_a_plan_says(
     checks = [price.of_metric("m", said), *of_plan(whole, {"m": said})]
     assert ({one.outcome for one in checks} == {"holds"}) == fits
     assert fits or checks[1].outcome == "fault"
+    # A metric alone is held to its own request, whoever looks at no plan.
+    assert (checks[0].outcome == "holds") == (distinct == values and times == (values or 1))
 
 
 # ---- the command ---------------------------------------------------------------------------------
