@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,16 @@ def beams_runner(monkeypatch: pytest.MonkeyPatch) -> None:
 Run = Callable[..., canaries.Outcome]
 
 
+HEARD = "all that libraries say is kept"
+
+
+@contextlib.contextmanager
+def _loud() -> Iterator[None]:
+    """In the place of what silences libraries: one that speaks as they do."""
+    yield
+    logging.getLogger("apache_beam").debug(HEARD)
+
+
 @pytest.fixture
 def run(
     workspace: Path,
@@ -145,7 +155,7 @@ def run(
         capfd.readouterr()
         caplog.clear()
         if loud:
-            monkeypatch.setattr(cli, "quiet", contextlib.nullcontext)
+            monkeypatch.setattr(cli, "quiet", _loud)
             caplog.set_level(logging.DEBUG)
         try:
             code = cli.main(words)

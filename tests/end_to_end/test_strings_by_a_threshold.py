@@ -171,7 +171,7 @@ def test_strings_are_cut_where_that_is_asked_and_shown_as_text(run) -> None:
         ({"rows_per_user": 10_000, "epsilon": 1e-6}, "needs a threshold above 1,048,576 users"),
         (
             {"drawn_by": "shuffler"},
-            "--drawn-by shuffler: whoever counts the strings draws the noise",
+            "--drawn-by shuffler: whoever counts strings draws the noise",
         ),
     ],
 )

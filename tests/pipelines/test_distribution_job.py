@@ -152,6 +152,7 @@ BY_CITY = {"group_by": "city", "groups": ["Bern", "Oslo", "Rom"]}
         ({"bounds": "0,30", "drawn_by": "each-report", "epsilon": 9.0},
          ["quantiles 0.5, 0.9 lie at the upper bound 30"]),
         ({"bounds": "0,100"}, []),
+        ({"bounds": "0,100", "bins": 8}, []),  # the last of which is as long as an eighth
         ({"bounds": "0,100", "column": "few"}, []),  # nine of ten are 0, as much else may be
         ({"bounds": "0,4", "column": "stars"}, []),  # a scale, with known ends
         ({"bounds": "0,150", "column": "late"}, ["quantile 0.9 lies at the upper bound 150"]),

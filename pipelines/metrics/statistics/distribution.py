@@ -247,10 +247,12 @@ class Distribution(Statistic):
         """That quantiles lie where numbers were clipped to, as far as limits are sure of it."""
         _, lower, upper, *_ = evidence.quantiles.T
         low, high = self.bounds
-        near = (1 + 1e-9) * max(np.diff(evidence.edges).max(), (high - low) / _BINS)
-        # The ends of a short scale, and 0 of what is never negative, may well be where many are.
-        if self.whole and high - low <= _SCALE:
+        widest = (1 + 1e-9) * float(np.diff(evidence.edges).max())
+        # The ends of a short scale, and 0 of what is never negative, may well be where many are;
+        # and many may lie inside of an outermost bin that is wide.
+        if (self.whole and high - low <= _SCALE) or _FEWEST_BINS * widest > 1.01 * (high - low):
             return []
+        near = max(widest, (high - low) / _BINS)
         sides = {
             "upper": (high, lower >= high - near),
             "lower": (low, (upper <= low + near) & (low != 0)),

@@ -101,8 +101,7 @@ class StringsAboveThreshold(CountedStrings):
         if drawn_by == "job":
             return None
         return (
-            "whoever counts the strings draws the noise, the shuffler of three parties, too: leave "
-            "drawn_by out"
+            "whoever counts the strings draws the noise, in three parties, too: leave drawn_by out"
         )
 
     @classmethod
