@@ -65,27 +65,34 @@ PLAN = {
 }  # fmt: skip
 
 
+@contextlib.contextmanager
+def _beside_logs(folder: Path, cities: int) -> Iterator[Path]:
+    """In a folder, with logs of 2,000 users, and noise that comes again."""
+    before, users = Path.cwd(), np.arange(2000)
+    os.chdir(folder)
+    try:
+        rows = {"user": [f"u{k}" for k in users], "city": users % cities, "size": users % 11 * 1.0}
+        for name in ("log", "2026-11-20"):
+            pq.write_table(pa.table(rows), f"{name}.parquet")
+        with seeded("verify"):
+            yield folder
+    finally:
+        os.chdir(before)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two windows of a plan, the log of their ledger, and a head of it that was kept."""
-    folder, before = tmp_path_factory.mktemp("made"), Path.cwd()
-    os.chdir(folder)
-    try:
-        users = np.arange(2000)
-        rows = {"user": [f"u{k}" for k in users], "city": users % 9, "size": users % 11 * 1.0}
-        pq.write_table(pa.table(rows), "log.parquet")
+    with _beside_logs(tmp_path_factory.mktemp("made"), 9) as folder:
         Path("plan.yaml").write_text(json.dumps(PLAN))
-        with seeded("verify"):
-            for words in (
-                ["ledger", "init", "plan.yaml"],
-                ["run", "plan.yaml", "--window", "2026-11-20"],
-                ["run", "plan.yaml", "--window", "2026-11-21"],
-                ["ledger", "log", "--ledger", "ledger.sqlite", "--output", "log"],
-            ):
-                assert cli.main(words) == 0
+        for words in (
+            ["ledger", "init", "plan.yaml"],
+            ["run", "plan.yaml", "--window", "2026-11-20"],
+            ["run", "plan.yaml", "--window", "2026-11-21"],
+            ["ledger", "log", "--ledger", "ledger.sqlite", "--output", "log"],
+        ):
+            assert cli.main(words) == 0
         shutil.copy(Path("log", HEAD), KEPT)
-    finally:
-        os.chdir(before)
     return folder
 
 
@@ -959,36 +966,27 @@ _TRAIN = (
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bounds of a first round, a model, a session and an alarm, and the logs of their ledgers."""
-    folder, before = tmp_path_factory.mktemp("others"), Path.cwd()
-    os.chdir(folder)
-    try:
-        users = np.arange(2000)
-        rows = {"user": [f"u{k}" for k in users], "city": users % 3, "size": users % 11 * 1.0}
-        for name in ("log", "2026-11-20"):
-            pq.write_table(pa.table(rows), f"{name}.parquet")
-        pq.write_table(pa.table(rows).slice(1000), "later.parquet")
+    with _beside_logs(tmp_path_factory.mktemp("others"), 3) as folder:
+        pq.write_table(pq.read_table("log.parquet").slice(1000), "later.parquet")
         Path("alarm.yaml").write_text(json.dumps(ALARM))
         query = ["query", _SQL, "--rows-per-user", "2", "--choose-bounds", "--output", "query"]
         ledger = "ledger init --ledger others.sqlite --population p --unit user --budget 99,1e-2"
-        with seeded("verify"):
-            for code, words in (
-                (0, ["ledger", "init", "alarm.yaml"]),
-                (0, ledger.split()),
-                (4, ["run", "alarm.yaml", "--window", "2026-11-20"]),
-                (0, f"mean {_SIZES} --epsilon 5 --output mean".split()),
-                (0, [*query, "--user-column", "user", "--epsilon", "5", *_PAYS.split()]),
-                (0, _TRAIN.split()),
-                (0, f"ask session --epsilon 2 --user-column user {_PAYS}".split()),
-                (0, _ASK.replace("session", "session count").split()),
-                (0, _ASK.replace("session", "session most-common").split()),
-                (0, f"{_TOTALS} --input log.parquet --window 2026-11-20".split()),
-                (0, f"{_TOTALS} --input later.parquet --window 2026-11-21".split()),
-                (0, ["ledger", "log", "--ledger", "others.sqlite", "--output", "log"]),
-                (0, ["ledger", "log", "--ledger", "alarms.sqlite", "--output", "alarms-log"]),
-            ):
-                assert cli.main(words) == code, words
-    finally:
-        os.chdir(before)
+        for code, words in (
+            (0, ["ledger", "init", "alarm.yaml"]),
+            (0, ledger.split()),
+            (4, ["run", "alarm.yaml", "--window", "2026-11-20"]),
+            (0, f"mean {_SIZES} --epsilon 5 --output mean".split()),
+            (0, [*query, "--user-column", "user", "--epsilon", "5", *_PAYS.split()]),
+            (0, _TRAIN.split()),
+            (0, f"ask session --epsilon 2 --user-column user {_PAYS}".split()),
+            (0, _ASK.replace("session", "session count").split()),
+            (0, _ASK.replace("session", "session most-common").split()),
+            (0, f"{_TOTALS} --input log.parquet --window 2026-11-20".split()),
+            (0, f"{_TOTALS} --input later.parquet --window 2026-11-21".split()),
+            (0, ["ledger", "log", "--ledger", "others.sqlite", "--output", "log"]),
+            (0, ["ledger", "log", "--ledger", "alarms.sqlite", "--output", "alarms-log"]),
+        ):
+            assert cli.main(words) == code, words
     return folder
 
 
@@ -1209,26 +1207,17 @@ RUNNING = _PLAN | {
 @pytest.fixture(scope="module")
 def stated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Metrics that divide users, noise of devices, split and mix, and running totals."""
-    folder, before = tmp_path_factory.mktemp("stated"), Path.cwd()
-    os.chdir(folder)
-    try:
-        users = np.arange(2000)
-        rows = {"user": [f"u{k}" for k in users], "city": users % 3, "size": users % 11 * 1.0}
-        for name in ("log", "2026-11-20"):
-            pq.write_table(pa.table(rows), f"{name}.parquet")
+    with _beside_logs(tmp_path_factory.mktemp("stated"), 3) as folder:
         for plan in (DIVIDED, RUNNING):
             Path(f"{plan['collection']}.yaml").write_text(json.dumps(plan))
         devices = f"{_ROWS} --enrolled 5000 --honest-share 0.5"
-        with seeded("verify"):
-            for words in (
-                "run divided.yaml", "run running.yaml --window 2026-11-20",
-                f"count {devices} --column city --domain 0..2 --drawn-by devices --output devices",
-                f"sum {devices} --column size --bounds 0,10 --mechanism split-mix --output split",
-                f"count {_ROWS} --column city --domain 0..2 --rows-per-user 2 --output two",
-            ):  # fmt: skip
-                assert cli.main(words.split()) == 0, words
-    finally:
-        os.chdir(before)
+        for words in (
+            "run divided.yaml", "run running.yaml --window 2026-11-20",
+            f"count {devices} --column city --domain 0..2 --drawn-by devices --output devices",
+            f"sum {devices} --column size --bounds 0,10 --mechanism split-mix --output split",
+            f"count {_ROWS} --column city --domain 0..2 --rows-per-user 2 --output two",
+        ):  # fmt: skip
+            assert cli.main(words.split()) == 0, words
     return folder
 
 
