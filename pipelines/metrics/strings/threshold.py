@@ -100,9 +100,7 @@ class StringsAboveThreshold(CountedStrings):
     def objection(cls, work: Workload, drawn_by: str) -> str | None:
         if drawn_by == "job":
             return None
-        return (
-            "whoever counts the strings draws the noise, in three parties, too: leave drawn_by out"
-        )
+        return "whoever counts strings draws the noise, in three parties, too: leave drawn_by out"
 
     @classmethod
     def least(cls, statistic: Any, sealed: bool = False) -> tuple[Counters, Crowds]:
