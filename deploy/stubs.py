@@ -13,8 +13,7 @@ from pydantic.fields import FieldInfo
 
 from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.request.commands import type_of
-from pipelines.request.options import undashed
+from pipelines.request.options import type_of, undashed
 
 FILE = Path(__file__).parents[1] / "hushbeam" / "__init__.pyi"
 

@@ -18,8 +18,7 @@ from pipelines.errors import FailedError, RequestError
 from pipelines.ledger.paying import Payment
 from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
-from pipelines.request.commands import type_of
-from pipelines.request.options import description, undashed
+from pipelines.request.options import description, type_of, undashed
 from pipelines.request.requests import request
 
 _WIDTH = 100
@@ -230,14 +229,12 @@ def _declared(name: str, value: Any, several: bool, handed: Handed) -> Any:
     return _several(value) if several else handed.values(name, value)
 
 
-def _several(value: Any) -> tuple[Any, ...]:
+def _several(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return tuple(f"{name}={_word(one)}" for name, one in value.items())
+        return dict(value)
     return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _word(value: Any) -> Any:
-    """Numbers one after the other are bounds; a path is its text."""
-    if isinstance(value, list | tuple):
-        return ",".join(str(one) for one in value)
+    """A path is its text."""
     return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,7 +15,16 @@ from pipelines.metrics import registry
 from pipelines.plan.consistency import about
 from pipelines.request.requests import Count, RequestOptions
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+
+
+def _require_name(name: str) -> str:
+    if not re.fullmatch(_NAME, name):
+        raise ValueError("take at most 64 of a-z, 0-9, - and _, a letter or digit first")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_require_name), Field(json_schema_extra={"pattern": _NAME})]
 OF_PLAN = frozenset(
     {
         "input", "output", "user_column", "epsilon", "delta", "neighbours", "types", "delimiter",

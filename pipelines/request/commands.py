@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import import_module
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from pipelines.request.options import description, flag
+from pipelines.request.options import description, flag, type_of
 from pipelines.request.requests import RequestOptions, no_more, request
 
 
@@ -83,11 +82,3 @@ def argument(field: FieldInfo) -> dict[str, Any]:
     if kind is tuple:
         words |= {"action": "append"} if about.repeated else {"nargs": "+"}
     return words | {"metavar": about.metavar}
-
-
-def type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
-    """The type of an option's values, and of what it is made; that it may be None is left out."""
-    annotation = field.annotation
-    if NoneType in get_args(annotation):
-        annotation = next(part for part in get_args(annotation) if part is not NoneType)
-    return get_origin(annotation) or annotation, get_args(annotation)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from argparse import Action
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import EllipsisType
-from typing import Any
+from types import EllipsisType, NoneType
+from typing import Any, get_args, get_origin
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
@@ -16,6 +17,9 @@ from pydantic.fields import FieldInfo
 SUBJECT, PROMISE, RESULT = "", "what is promised", "what comes out"
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
+_VALUES = "LOW..HIGH"  # in the name of what declares values
+_SCALAR = {"type": ["string", "number", "boolean"]}
+_SCALARS = {"type": "array", "items": _SCALAR, "minItems": 1}
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,52 @@ class Description:
     def __call__(self, schema: dict[str, Any]) -> None:
         """Describe the option in a JSON Schema: pydantic asks for this when it makes one."""
         schema["description"] = undashed(str(self))
+        shapes = schema.get("anyOf", [{"type": schema.get("type")}])
+        if {"type": "array"} in shapes and self._named:
+            listed = {"anyOf": [_SCALAR, _SCALARS]} if self._listed else _SCALAR
+            of_mapping = {"type": "object", "additionalProperties": listed}
+            of_list = {
+                key: schema.pop(key) for key in ("type", "items", "minItems") & schema.keys()
+            }
+            schema["anyOf"] = [of_list, of_mapping]
+        elif self._listed and any(shape.get("type") == "string" for shape in shapes):
+            limits = {key: schema.pop(key) for key in ("type", "minLength") if key in schema}
+            schema["anyOf"] = [*schema.get("anyOf", [limits]), _SCALARS]
+
+    def typed(self, field: FieldInfo, value: Any) -> Any:
+        """A value as a command line has it: YAML and Python write lists and mappings as such.
+
+        Args:
+            field: what this is the description of.
+            value: as it was written; what is neither is returned as it is.
+
+        >>> bounds = option("the least and the largest", metavar="L,U")
+        >>> bounds.annotation = str
+        >>> description(bounds).typed(bounds, [0, 0.5])
+        '0,0.5'
+        """
+        kind = type_of(field)[0]
+        if kind is str and isinstance(value, list | tuple):
+            return self._text(value)
+        if kind is tuple and self._named and isinstance(value, dict):
+            return tuple(f"{name}={self._text(one)}" for name, one in value.items())
+        return value
+
+    @property
+    def _named(self) -> bool:
+        return "=" in (self.metavar or "")
+
+    @property
+    def _listed(self) -> bool:
+        """Whether what is said may be a list: of values, or of numbers."""
+        return _VALUES in (self.metavar or "") or "," in (self.metavar or "")
+
+    def _text(self, value: Any) -> Any:
+        if not (self._listed and isinstance(value, list | tuple) and all(map(_scalar, value))):
+            return value
+        words = [str(one).lower() if isinstance(one, bool) else str(one) for one in value]
+        of_values = _VALUES in str(self.metavar)
+        return json.dumps(words, ensure_ascii=False) if of_values else ",".join(words)
 
 
 def option(
@@ -104,6 +154,14 @@ def is_essential(action: Action) -> bool:
     return "essential" in vars(action)
 
 
+def type_of(field: FieldInfo) -> tuple[Any, tuple[Any, ...]]:
+    """The type of an option's values, and of what it is made; that it may be None is left out."""
+    annotation = field.annotation
+    if NoneType in get_args(annotation):
+        annotation = next(part for part in get_args(annotation) if part is not NoneType)
+    return get_origin(annotation) or annotation, get_args(annotation)
+
+
 def flag(name: str) -> str:
     """An option as it is typed.
 
@@ -120,3 +178,7 @@ def undashed(text: str) -> str:
     'min_reports is missing'
     """
     return _FLAG.sub(lambda match: match[0][2:].replace("-", "_"), text)
+
+
+def _scalar(value: object) -> bool:
+    return value is not None and not isinstance(value, list | tuple | dict)

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from pipelines.errors import RequestError, UnknownWordsError
-from pipelines.request.options import PROMISE, flag, option
+from pipelines.request.options import PROMISE, Description, flag, option
 
 LARGEST_EPSILON = 700.0  # beyond it e^epsilon leaves the range of doubles, and all sense
 LARGEST_DELTA = 1e-2  # beyond it a promise has to be asked for by name
@@ -100,12 +100,13 @@ class RequestOptions(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """Python counts True as 1, and YAML's `yes` is one for many a reader: neither is meant."""
+    def _as_typed(cls, value: Any, info: ValidationInfo) -> Any:
+        """Lists as words. No truth for a number: Python counts True as 1, so may YAML's `yes`."""
         field = cls.model_fields[str(info.field_name)]
         if is_truth(value) and "bool" not in repr(field.annotation):
             raise PydanticCustomError("truth", _NO_TRUTH)
-        return value
+        about = field.json_schema_extra
+        return about.typed(field, value) if isinstance(about, Description) else value
 
     @field_validator("large_delta", check_fields=False)
     @classmethod

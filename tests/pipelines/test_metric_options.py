@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic.fields import FieldInfo
 
 from pipelines.cli import cli
@@ -25,8 +26,7 @@ from pipelines.metrics import registry
 from pipelines.metrics.options import ReleaseOptions
 from pipelines.plan.described import schema
 from pipelines.plan.parts import OF_PLAN
-from pipelines.request.commands import type_of
-from pipelines.request.options import description, flag, undashed
+from pipelines.request.options import description, flag, type_of, undashed
 from pipelines.request.requests import LARGEST_EPSILON, request
 from pipelines.train.options import TrainOptions
 from tests.contract.forms import example
@@ -427,3 +427,51 @@ def test_what_is_decided_before_a_job_is_made_does_not_wait_for_beam(tmp_path: P
     assert "fingerprint" in done.stdout
     assert done.stderr.count("has no column 'orign'") == 3
     assert "'origin' holds string" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "written", "typed"),
+    [
+        ("histogram", "domain", ["Oslo", "Bern, Wabern", 7], '["Oslo", "Bern, Wabern", "7"]'),
+        ("count", "by_domain", [True, False], '["true", "false"]'),
+        ("mean", "bounds", [-0.5, 600], "-0.5,600"),
+        ("distribution", "quantiles", [0.5], "0.5"),
+        ("experiment", "arms", ["old", "new"], "old,new"),
+        ("count", "group", {"city": ["Å", "B"]}, ('city=["Å", "B"]',)),
+        ("cross-tab", "domains", {"age": "1..9", "on": ["y"]}, ("age=1..9", 'on=["y"]')),
+        ("cross-tab", "hierarchies", {"city": "a.csv"}, ("city=a.csv",)),
+        ("vector-mean", "number", {"fare": [0, 60]}, ("fare=0,60",)),
+        ("funnel", "steps", {"paid": "total > 0"}, ("paid=total > 0",)),
+    ],
+)
+def test_lists_and_mappings_of_a_plan_are_what_a_command_line_takes(
+    kind: str, name: str, written: object, typed: object
+) -> None:
+    field = registry.options(kind).model_fields[name]
+    assert description(field).typed(field, written) == typed
+    assert description(field).typed(field, typed) == typed
+    (own,) = (
+        part["then"]["properties"][name]
+        for part in schema()["$defs"]["MetricRequest"]["allOf"]
+        if part["if"]["properties"]["kind"]["const"] == kind
+    )
+    check = Draft202012Validator(own)
+    assert check.is_valid(written)
+    assert check.is_valid(list(typed) if isinstance(typed, tuple) else typed)
+    assert not check.is_valid({"city": None})
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"column": ["city"]}, "--column must be a text"),
+        ({"domain": ["Oslo", None]}, "--domain must be a text"),
+        ({"domain": [["Oslo"]]}, "--domain must be a text"),
+        ({"domain": {"city": ["Oslo"]}}, "--domain must be a text"),
+    ],
+)
+def test_a_list_where_none_is_meant_is_refused(changes: dict[str, object], complaint: str) -> None:
+    said = {**_PLACES, "input": ["log.parquet"], "column": "city", "domain": ["Oslo"], "epsilon": 1}
+    assert request(registry.options("histogram"), said).model_dump()["domain"] == '["Oslo"]'
+    with pytest.raises(RequestError, match=complaint):
+        request(registry.options("histogram"), said | changes)

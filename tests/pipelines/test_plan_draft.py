@@ -29,7 +29,7 @@ def test_types_of_text_are_guessed_and_written_down(workspace: Path) -> None:
         ("users", "count"), ("home-city", "strings"), ("started", "histogram"),
         ("n-a", "strings"),
     ]  # fmt: skip
-    for marked in ('kind: mean, column: "seconds", bounds: "LEAST,MOST"', "truths.txt"):
+    for marked in ('kind: mean, column: "seconds", bounds: [LEAST, MOST]', "truths.txt"):
         assert marked in text
     assert plan.input == (str(workspace / "My Log.csv"),)
 
