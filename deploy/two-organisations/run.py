@@ -37,12 +37,13 @@ _LUNCHES = ("soup", "salad")
 # Of the example's page: here clients randomise nothing, and the shuffler adds dummies.
 _WORDS = {
     "randomised and sealed on this page. Nobody sees it: not the site, not the network, not those "
-    "who\n      count.": (
-        "sealed on this page, and mixed with made-up ones. The site, the network and the shuffler\n"
-        "      cannot read it; those who count cannot tell it from the made-up ones."
+    "who\n        count.": (
+        "sealed on this page, and mixed with made-up ones. The site, the network and the\n"
+        "        shuffler cannot read it; those who count cannot tell it from the made-up ones."
     ),
     "Send my randomised answer": "Send my sealed answer",
 }
+_ENDPOINT = "http://localhost:8080"
 _WAIT = 120.0  # seconds for a service to begin
 
 
@@ -202,14 +203,18 @@ def _site(site: Path, ports: dict[str, int]) -> None:
         before, page = page, page.replace(old, new)
         if page == before:
             raise SystemExit(f"{_EXAMPLE / 'index.html'} does not say {old!r} any more")
-    address = "http://localhost:{}".format
-    own = page.replace(address(8080), address(ports["PAGE_ENDPOINT"]))
-    (site / "index.html").write_text(own)
-    invited = page.replace(address(8080), address(ports["DEVICE_ENDPOINT"]))
+    own, invited, issuer = (
+        f"http://localhost:{ports[name]}" for name in ("PAGE_ENDPOINT", "DEVICE_ENDPOINT", "ISSUER")
+    )
+    (site / "index.html").write_text(page.replace(_ENDPOINT, own))
     # In earnest an hour, or a day: who sees both services must not tell fetches by their posts.
-    invited = invited.replace('data-spread="3600000"', 'data-spread="10000"')
-    invited = invited.replace('data-issuer=""', f'data-issuer="{address(ports["ISSUER"])}"')
-    (site / "device" / "index.html").write_text(invited.replace("./client/", "../client/"))
+    page = page.replace('data-spread="3600000"', 'data-spread="10000"')
+    page = page.replace('data-issuer=""', f'data-issuer="{issuer}"')
+    page = page.replace(_ENDPOINT, invited).replace(f"{invited};", f"{invited} {issuer};")
+    (site / "device" / "index.html").write_text(page)
+    script = (_EXAMPLE / "page.js").read_text()
+    (site / "page.js").write_text(script)
+    (site / "device" / "page.js").write_text(script.replace("./client/", "../client/"))
     if _CLIENT.exists():
         shutil.copytree(_CLIENT, site / "client")
     else:

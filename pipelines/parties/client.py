@@ -355,7 +355,8 @@ def _write(path: str, blocks: Sequence[Reports]) -> None:
 def _say(output: str, counted: Mapping[str, int], parted: Split) -> None:
     """How many reports there are, and how many rows could not be used."""
     made = counted.get("reports", 0)
-    line = f"{made:,} reports in {output}" if made else "0 reports: there is nothing to send"
+    line = f"{made:,} report{'s' * (made > 1)} in {output}"
+    line = line if made else "0 reports: there is nothing to send"
     lost = rejects(counted)
     strangers = lost.pop(UNKNOWN, 0)
     answers.tell(output=output)
@@ -364,5 +365,5 @@ def _say(output: str, counted: Mapping[str, int], parted: Split) -> None:
     line += "".join(f"; {size:,} rows: {name}" for name, size in lost.items())
     line += f"; left out: {strangers:,} {UNKNOWN}" * bool(strangers)
     if parted.job.plan.tokens is not None:
-        line += "; they have no tokens yet: `hushbeam parties tokens spend` posts each with one"
+        line += "; none has a token yet: `hushbeam parties tokens spend` posts each with one"
     Screen().say(line)

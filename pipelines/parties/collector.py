@@ -57,12 +57,13 @@ TWO_SHUFFLERS = (
 TOKENS = (
     "By the summary of the shuffle, an endpoint took a token with each report, of which the issuer "
     "gives each enrolled device {tokens} in a window and cannot tell who spends one: so a device "
-    "sent at most {tokens} reports of a metric. It counts on the issuer to enrol no device that is "
-    "nobody's, and on the issuer and the endpoint to make no tokens of their own, which both can."
+    "sent at most that many reports of a metric. It counts on the issuer to enrol no device that "
+    "is nobody's, and on the issuer and the endpoint to make no tokens of their own, which both "
+    "can."
 )
 NO_TOKENS = (
-    "The plan admits {tokens} reports of a user by tokens, and the reports of this release came "
-    "without: nobody has checked how many a sender made up."
+    "The plan admits reports by tokens, {tokens} of each user, and the reports of this release "
+    "came without: nobody has checked how many a sender made up."
 )
 _UNUSABLE = "sealed, and unknown key, does not open or impossible code"
 

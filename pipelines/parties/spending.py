@@ -75,7 +75,7 @@ def fetch(request: FetchRequest) -> int:
     except OSError as error:
         raise RequestError(f"--output: cannot write {request.output}: {reason(error)}") from None
     answers.tell(output=request.output, tokens=count)
-    Screen().say(f"{count:,} tokens of window {name} in {request.output}")
+    Screen().say(f"{count:,} token{'s' * (count != 1)} of window {name} in {request.output}")
     return DONE
 
 

@@ -25,6 +25,7 @@ const hushbeam = (() => {
   }
 
   const shares = (figure) => figure === "share";
+  const counted = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
   /* A number to two digits of its error; shares in per cent, as the head of their column says. */
   function number(value, error, figure) {
@@ -156,7 +157,7 @@ const hushbeam = (() => {
           { ...axis, size: 64, label: shares(table.figure) ? "share, %" : table.unit || what(table) }],
       }, columns, chart);
       const names = [...chosen].map((i) => drawn.names[i]).join(", ");
-      chart.setAttribute("aria-label", `${names || "nothing"} over ${windows.length} windows; the table of windows and the files below have the numbers`);
+      chart.setAttribute("aria-label", `${names || "nothing"} over ${counted(windows.length, "window")}; the table of windows and the files below have the numbers`);
     }
 
     const choices = el("fieldset", { class: "choices" }, el("legend", {}, "Drawn"));
@@ -304,7 +305,7 @@ const hushbeam = (() => {
       body.replaceChildren(scrolling("Windows", ["window", "collection", "published", "epsilon", "delta", "what", "promise"],
         rows.map((release) => el("tr", {}, el("th", { scope: "row" }, release.window), el("td", {}, release.of),
           el("td", {}, when(release.created), late(release), faulty(release)), el("td", {}, release.epsilon), el("td", {}, release.delta),
-          el("td", {}, release.withheld.length ? `withheld: ${release.withheld.join(", ")}` : `${release.metrics.length} metrics`),
+          el("td", {}, release.withheld.length ? `withheld: ${release.withheld.join(", ")}` : counted(release.metrics.length, "metric")),
           el("td", {}, el("a", { href: `releases/${release.id}/statement.json` }, "statement"))))));
     }
     put(place, el("h2", {}, "Windows"),
@@ -326,7 +327,7 @@ const hushbeam = (() => {
 
   /* How long after its end a window was published that a schedule was to publish at once. */
   const faulty = (release) => (release.faulty ? el("span", { class: "warning" }, " does not verify") : null);
-  const late = ({ late: days }) => (days ? el("span", { class: "warning" }, ` ${days} days late`) : null);
+  const late = ({ late: days }) => (days ? el("span", { class: "warning" }, ` ${counted(days, "day")} late`) : null);
 
   function metric(place, data) {
     const last = data.windows[data.windows.length - 1];

@@ -6,6 +6,7 @@ import html
 
 from pipelines.verify.verdict import Check
 from pipelines.verify.verify import Report
+from pipelines.views.pages import styles
 
 _PAGE = """\
 <!doctype html>
@@ -17,9 +18,7 @@ _PAGE = """\
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Verification</title>
 <style>
-  :root {{ color-scheme: light dark; }}
-  body {{ margin: 1rem auto; max-width: 60rem; padding: 0 1rem; font: 1rem/1.5 sans-serif; }}
-  th, td {{ text-align: left; vertical-align: top; padding: .1rem .8rem .1rem 0; }}
+{style}  td {{ overflow-wrap: normal; }} td:last-child {{ overflow-wrap: anywhere; }}
   .fault {{ color: #b00020; font-weight: bold; }}
   .not-checked {{ color: #8a5a00; }}
   @media (prefers-color-scheme: dark) {{
@@ -30,20 +29,25 @@ _PAGE = """\
 </head>
 <body>
 <nav><a href="index.html">All releases</a></nav>
+<main>
 <h1>Verification</h1>
 <p><strong>{limit}</strong></p>
 <p>{counts}. Who made this page may have written anything here. Repeat it with the key that you have
 from who publishes: <code>hushbeam verify RELEASES --key PUBLIC.pem --log LOG --head HEAD</code></p>
-{releases}</body>
+{releases}</main>
+</body>
 </html>
 """
+_HEADS = (
+    '<thead><tr><th scope="col">outcome</th><th scope="col">of</th><th scope="col">what</th></tr>'
+    "</thead>\n"
+)
 
 
 def page(report: Report) -> bytes:
     """What holds of each release, what does not, and what nobody can tell."""
     releases = "".join(
-        f"<h2>{html.escape(where)}</h2>\n<table>\n<thead><tr><th>outcome</th><th>of</th>"
-        "<th>what</th></tr></thead>\n<tbody>\n"
+        f"<h2>{html.escape(where)}</h2>\n<table>\n{_HEADS}<tbody>\n"
         + "".join(
             f'<tr class="{one.outcome.replace(" ", "-")}"><td>{one.outcome}</td>'
             f"<td>{html.escape(one.subject)}</td><td>{_said(one)}</td></tr>\n"
@@ -53,7 +57,7 @@ def page(report: Report) -> bytes:
         for where, findings in report.findings.items()
     )
     return _PAGE.format(
-        limit=html.escape(report.limit), counts=report.counts, releases=releases
+        style=styles(), limit=html.escape(report.limit), counts=report.counts, releases=releases
     ).encode()
 
 

@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mechanisms.counters.noise import ShufflerNoise
 from mechanisms.heavy_hitters.crowds import Crowds
 from mechanisms.wire import binary
 from mechanisms.wire.report import Reports
-from mechanisms.wire.sealing import create_key, public_key
+from mechanisms.wire.sealing import public_key
 from mechanisms.wire.strings import seal_strings, string_inputs
 from pipelines.errors import FailedError
 from pipelines.metrics.metric import slots
@@ -25,12 +24,11 @@ from pipelines.parties import drawing
 from pipelines.parties.device import ClientReports
 from pipelines.parties.string_keys import StringKeys
 from pipelines.parties.submit import SubmitStringsDoFn
-from pipelines.parties.window_keys import KeyFolder
 from pipelines.plan.loading import load
 from pipelines.plan.split import split
 from tests.end_to_end.test_release_contract import losing
 from tests.fakes import parties
-from tests.fakes.parties import collect, key, shuffle
+from tests.fakes.parties import collect, key, made_keys, shuffle, without_noise
 from transforms.encoders.strings import words_of
 from transforms.shuffle.crowds import PartitionStringsDoFn, PublishCrowdsDoFn
 from transforms.shuffle.sealed_crowds import OpenCrowdsDoFn
@@ -66,29 +64,12 @@ def log(users: int = N) -> pa.Table:
 
 @pytest.fixture(autouse=True)
 def files(workspace: Path) -> None:
-    """A plan, a log, the collector's keys and those of who evaluates strings."""
-    Path("plan.yaml").write_text(PLAN)
-    pq.write_table(log(), "log.parquet")
-    Path("keys").mkdir()
-    create_key(workspace / "keys")
-    evaluated("d0", "d1", "w1", "w2")
-
-
-def evaluated(*windows: str, folder: str = "party") -> None:
-    """Give windows of the plan keys under which strings are evaluated."""
-    for window in windows:
-        mark = split(load("plan.yaml"), window).fingerprint
-        KeyFolder(folder).make(window, mark, "strings")
+    parties.prepared(PLAN, log(), "d0", "d1", "w1", "w2")
 
 
 @pytest.fixture
 def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise that is 0, the threshold as it is."""
-
-    def draw(self: ShufflerNoise, size: int, rng: Any) -> np.ndarray:
-        return np.full(size, self.mean)
-
-    monkeypatch.setattr(ShufflerNoise, "draw", draw)
+    without_noise(monkeypatch)
 
 
 def client(source: str, into: str, *words: str, window: str = "d1") -> list[str]:
@@ -212,11 +193,11 @@ def test_devices_that_asked_another_party_are_a_crowd_of_their_own(run, monkeypa
     whole = log()
     pq.write_table(whole.slice(0, 30), "few.parquet")
     pq.write_table(whole.slice(30), "rest.parquet")
-    evaluated("d1", folder="other")
+    made_keys("d1", folder="other")
     assert run(client("few.parquet", "few.bin", "--strings", "other")).code == 0
     assert run(client("rest.parquet", "rest.bin")).code == 0
     with monkeypatch.context() as patch:
-        patch.setattr(ShufflerNoise, "draw", lambda self, size, rng: np.full(size, self.mean))
+        without_noise(patch)
         road(run, "few.bin", "rest.bin", window="d1")
     users = {v for word, held in _holders().items() for v in held if word == "word 1" and v >= 10}
     assert values()["word 1"] == len(users)
@@ -285,7 +266,7 @@ def test_an_empty_window_and_rows_that_are_nobodys(run) -> None:
         PLAN.replace("user_column: user\nunit: user", "unit: row").replace("rows_per_user: 4, ", "")
     )
     rmtree("party")
-    evaluated("d1")
+    made_keys("d1")
     road(run, "nobody*.bin", window="d0")
     assert values("d0") == {}
     assert run(client("log.parquet", "log.bin")).code == 0

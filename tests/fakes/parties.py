@@ -7,6 +7,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mechanisms.counters.noise import ShufflerNoise
+from mechanisms.wire.sealing import create_key
+from pipelines.parties.window_keys import KeyFolder
+from pipelines.plan.loading import load
+from pipelines.plan.split import split
+from pipelines.releases.key_list import Role
+
 TRUNCATED = "had more than was counted"
 """What a release says by a noisy number, so now and then of nobody: one time in two thousand."""
 BY_NOISE = (TRUNCATED, "that cannot be used")
@@ -30,6 +42,30 @@ def shuffle(*files: str, into: str = "out", window: str = "d1") -> list[str]:
 def collect(folder: str = "out", window: str = "d1") -> list[str]:
     words = ["parties", "collect", "plan.yaml", "--window", window, "--input", folder]
     return [*words, "--key", key("private")]
+
+
+def prepared(plan: str, log: pa.Table, *windows: str) -> None:
+    """A plan, a log, the collector's keys and those of who evaluates strings of some windows."""
+    Path("plan.yaml").write_text(plan)
+    pq.write_table(log, "log.parquet")
+    Path("keys").mkdir()
+    create_key(Path("keys"))
+    made_keys(*windows)
+
+
+def made_keys(*windows: str, folder: str = "party", role: Role = "strings") -> None:
+    """Keys of windows of the plan."""
+    for window in windows:
+        KeyFolder(folder).make(window, split(load("plan.yaml"), window).fingerprint, role)
+
+
+def without_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise that is 0, and thresholds as they are."""
+
+    def draw(self: ShufflerNoise, size: int, rng: Any) -> np.ndarray:
+        return np.full(size, self.mean)
+
+    monkeypatch.setattr(ShufflerNoise, "draw", draw)
 
 
 def masked(text: str, window: str, drawn: str = "created|release_id") -> str:

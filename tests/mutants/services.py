@@ -8,6 +8,7 @@ _SERVE = ("tests/pipelines/test_serve.py",)
 _KEYS = ("tests/pipelines/test_published_keys.py",)
 _ASKING = "pipelines/parties/asking_parties.py"
 _TOKENS = ("tests/end_to_end/test_parties_tokens.py",)
+_FILES = ("tests/end_to_end/test_party_files.py",)
 _WINDOW, _APPLICATION = "pipelines/serve/window.py", "pipelines/serve/application.py"
 
 MUTANTS = (
@@ -162,5 +163,21 @@ MUTANTS = (
         "if response.status != answer:",
         "if response.status >= 300:",
         _TOKENS,
+    ),
+    Mutant(
+        "endpoints-keep-senders",
+        "The endpoint's file says from which address each report has come.",
+        _APPLICATION,
+        "post = Post(token, digest(body), ",
+        "post = Post(token, digest(str(request.client).encode()), ",
+        _FILES,
+    ),
+    Mutant(
+        "queries-keep-senders",
+        "The party of strings notes who has asked in place of the token that has paid.",
+        _APPLICATION,
+        "self._evaluated(request, window, _paid(request, window))",
+        "self._evaluated(request, window, digest(str(request.client).encode()))",
+        _FILES,
     ),
 )

@@ -22,7 +22,7 @@ export {
 } from "./random.js";
 export { deviceDraw, deviceId } from "./report.js";
 export { type Answer, type Backoff, exchange, post } from "./post.js";
-export { type Outcome, Reporter, type ReporterOptions } from "./reporter.js";
+export { type Outcome, Reporter, type ReporterOptions, type StringsOptions } from "./reporter.js";
 export { PublicKey } from "./sealing.js";
 export { browserStore, keptSecret, type Store } from "./store.js";
 export { type StringOptions, StringRequest } from "./strings.js";

@@ -2,10 +2,11 @@
 
 import { Device, type DeviceOptions, metricOf, type NameOf, type RowsOf } from "./device.js";
 import type * as plan from "./plan.js";
-import { type Answer, type Backoff, post } from "./post.js";
-import { hex, SystemSource, unhex } from "./random.js";
+import { type Answer, type Backoff, exchange, post } from "./post.js";
+import { type Bytes, hex, Keystream, SystemSource, unhex } from "./random.js";
 import type { PublicKey } from "./sealing.js";
 import { keptSecret, type Store } from "./store.js";
+import type { StringOptions } from "./strings.js";
 import { type TokenOptions, Wallet } from "./wallet.js";
 
 export interface ReporterOptions {
@@ -20,6 +21,16 @@ export interface ReporterOptions {
   backoff?: Backoff;
   /** Where the plan asks for tokens: whose they are. */
   tokens?: TokenOptions;
+  /** Where the plan has metrics of strings: who evaluates them, and whose tokens pay for it. */
+  strings?: StringsOptions;
+}
+
+/** The issuer is that of tokens which pay for queries. */
+export interface StringsOptions extends TokenOptions {
+  /** The address of the party that evaluates strings, as in https://strings.example */
+  party: string;
+  /** By name, what the plan says of each metric of strings: all of them, on all devices. */
+  sizes: Record<string, StringOptions>;
 }
 
 /** What became of a report; "none": this device has nothing to report, or is not asked. */
@@ -42,12 +53,17 @@ const NUMBER = 16; // hexadecimal digits that tell one consent from another
  */
 export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>> {
   private readonly wallet: Wallet | null = null;
+  private readonly queries: Wallet | null = null;
 
   constructor(private readonly options: ReporterOptions) {
-    const { plan, store, tokens, backoff } = options;
+    const { plan, store, tokens, strings, backoff } = options;
+    if (strings) {
+      const count = Object.keys(strings.sizes).length;
+      this.queries = new Wallet(plan, store, strings, "queries", count, backoff);
+    }
     if (!plan.tokens) return;
     if (!tokens) throw new Error("the plan asks for tokens: say whose (`tokens: {issuer, ...}`)");
-    this.wallet = new Wallet(plan, store, tokens, backoff);
+    this.wallet = new Wallet(plan, store, tokens, "issuer", plan.tokens, backoff);
   }
 
   async consented(): Promise<boolean> {
@@ -79,16 +95,53 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
     const { place } = metricOf(plan, name, rows); // rows that do not fit leave nothing behind
     const entry = await this.entry(place);
     if ((await store.read(entry)) === null) {
-      const secret = lasting(plan) ? await keptSecret(store) : unhex(consent.slice(NUMBER));
+      const secret = await this.secret(consent);
       const body = await new Device<Metrics>(plan, { secret, values }).sealed(name, rows, key);
       if (body === null) return "none";
-      const kept: Kept = {
-        made: Date.now(),
-        collection: plan.collection,
-        consent: consent.slice(0, NUMBER),
-        body: hex(body),
-      };
-      await store.once(entry, JSON.stringify(kept)); // another tab's report may be there
+      await this.keep(entry, consent, body);
+    }
+    return this.send(entry);
+  }
+
+  /**
+   * The same for a metric of strings, which a party seals alike without seeing them. It is asked at
+   * the moment of its token: until then, and while it cannot be reached, this is "waiting", and no
+   * string is kept. So call it again, with the same texts: once the party was asked, it refuses
+   * others.
+   */
+  async strings(name: string, texts: readonly string[]): Promise<Outcome> {
+    const { plan, key, store, strings, backoff } = this.options;
+    const metric = plan.metrics.find((each) => each.name === name);
+    if (metric === undefined) throw new Error(`the plan has no metric ${name}`);
+    if (!strings || !Object.hasOwn(strings.sizes, name)) {
+      throw new Error(`metric ${name}: say who evaluates its strings (\`strings: {party, ...}\`)`);
+    }
+    if (!plan.one_report) throw new Error("strings of rows that are nobody's: not here");
+    const consent = await this.standing();
+    if (consent === null) return "no consent";
+    const entry = await this.entry(metric.place);
+    if ((await store.read(entry)) === null) {
+      const token = await this.queries?.token(entry);
+      if (token === null) return "waiting";
+      if (!token) return this.close(entry, "refused");
+      const party = strings.keys.key(plan, "strings"); // no request that could not be checked
+      // A token pays for one request: it is drawn from the same bytes until it is answered.
+      const drawn = hex(await new SystemSource().bytes(32));
+      const kept = unhex(await store.once(`draws-${entry}`, drawn));
+      const device = new Device(plan, {
+        secret: await this.secret(consent),
+        open: () => Keystream.open(kept),
+      });
+      const request = await device.strings(name, texts, strings.sizes[name], key);
+      const url = `${strings.party}/strings/${encodeURIComponent(plan.window?.name ?? "")}`;
+      const wanted = async () => (await this.standing()) === consent;
+      const paid = { "Hushbeam-Token": token };
+      const answer = await exchange(url, request.elements(), { ...backoff, wanted }, paid);
+      if (answer === "waiting") return answer;
+      // Another tab, which was answered, may have kept the report, and removed these bytes.
+      if (answer === "refused") await store.once(entry, answer);
+      else await this.keep(entry, consent, await request.report(answer, party));
+      await store.remove(`draws-${entry}`);
     }
     return this.send(entry);
   }
@@ -101,6 +154,7 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
   async flush(): Promise<number> {
     if (!(await this.consented())) return 0;
     await this.wallet?.tokens();
+    await this.queries?.tokens();
     const waiting: string[] = [];
     for (const entry of await this.entries()) {
       const kept = await this.kept(entry);
@@ -123,6 +177,23 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
     const text = await this.options.store.read("consent");
     if (text === null || /^[0-9a-f]{80}$/.test(text)) return text;
     throw new Error("the kept consent is damaged: call withdraw(), then ask the user again");
+  }
+
+  /** Under which reports are named: that of the consent, or one that outlasts it. */
+  private async secret(consent: string): Promise<Bytes> {
+    const { plan, store } = this.options;
+    return lasting(plan) ? keptSecret(store) : unhex(consent.slice(NUMBER));
+  }
+
+  /** Keeps a report that waits; another tab's may be there. */
+  private async keep(entry: string, consent: string, body: Bytes): Promise<void> {
+    const kept: Kept = {
+      made: Date.now(),
+      collection: this.options.plan.collection,
+      consent: consent.slice(0, NUMBER),
+      body: hex(body),
+    };
+    await this.options.store.once(entry, JSON.stringify(kept));
   }
 
   /** Where a report is kept: one of a metric and window, or any number where rows count. */

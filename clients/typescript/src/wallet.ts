@@ -1,4 +1,4 @@
-/** The tokens of one window: fetched in one batch at a moment that is drawn, and spent at others. */
+/** The tokens of one window and kind: fetched in one batch at a moment that is drawn, and spent at others. */
 
 import type { WindowKeys } from "./keys.js";
 import type * as plan from "./plan.js";
@@ -24,11 +24,20 @@ interface Kept {
   tokens?: string[];
 }
 
+/** What tokens are for, and the names under which a store keeps them and what they were spent on. */
+const NAMES = { issuer: ["tokens", "spent"], queries: ["queries", "asked"] } as const;
+
 export class Wallet {
+  /**
+   * @param role - what its tokens pay for: reports, or queries of strings.
+   * @param count - how many a window: all devices of a plan ask for as many.
+   */
   constructor(
     private readonly plan: plan.Plan,
     private readonly store: Store,
     private readonly options: TokenOptions,
+    private readonly role: keyof typeof NAMES,
+    private readonly count: number,
     private readonly backoff?: Backoff,
   ) {}
 
@@ -37,15 +46,15 @@ export class Wallet {
    * of an answer, the same elements are sent again: an issuer answers a device no others.
    */
   async tokens(): Promise<string[] | null> {
-    const { plan, store, options } = this;
+    const { plan, store, options, role } = this;
     const drawn: Kept = { due: await this.moment(), key: hex(await new SystemSource().bytes(32)) };
-    const name = `tokens-${plan.window?.fingerprint}`;
+    const name = `${NAMES[role][0]}-${plan.window?.fingerprint}`;
     const kept = JSON.parse(await store.once(name, JSON.stringify(drawn))) as Kept;
     if (kept.tokens) return kept.tokens;
     if (Date.now() < kept.due) return null;
-    const key = options.keys.key(plan, "issuer"); // no request that could not be checked
+    const key = options.keys.key(plan, role); // no request that could not be checked
     const source = await Keystream.open(unhex(kept.key));
-    const request = await TokenRequest.drawn(plan.tokens ?? 0, source);
+    const request = await TokenRequest.drawn(this.count, source);
     const url = `${options.issuer}/tokens/${encodeURIComponent(plan.window?.name ?? "")}`;
     const headers = { Authorization: `Bearer ${options.credential}` };
     const answer = await exchange(url, request.elements(), this.backoff, headers);
@@ -64,7 +73,7 @@ export class Wallet {
     const tokens = await this.tokens();
     if (tokens === null) return null;
     for (const [k, token] of tokens.entries()) {
-      const name = `spent-${this.plan.window?.fingerprint}-${k}`;
+      const name = `${NAMES[this.role][1]}-${this.plan.window?.fingerprint}-${k}`;
       const held = await this.store.once(name, `${report} ${await this.moment()}`);
       const [owner, due] = held.split(" ");
       if (owner === report) return Date.now() < Number(due) ? null : token;

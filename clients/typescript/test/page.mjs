@@ -27,7 +27,7 @@ try {
   const send = async (to) => {
     await page.evaluate((action) => {
       document.querySelector("output").value = "";
-      document.querySelector("form").action = action;
+      document.querySelector("form").dataset.endpoint = action;
     }, to);
     await page.getByRole("button", { name: "Send" }).click();
   };

@@ -39,7 +39,108 @@ export function walletChecks(client, told, pem, opened, again) {
       Date.now = now;
     }
   };
+  const [{ texts: said, ...words }] = told.strings;
+  const party = "https://strings.example";
+  const paid = client.encoded(unhex(vector.tokens[0]));
+  const draws = `draws-report-${plan.window.fingerprint}-0`;
+  /** The same of strings: whose draws and secret are those of their vector. */
+  const beginning = async (store, more = {}, reloaded = false) => {
+    const sizes = { events: { slots: words.slots, most: words.most } };
+    const own = { key: (_, role) => unhex(role === "strings" ? words.public : vector.public) };
+    const reporter = new client.Reporter({
+      plan: told.plan,
+      key: await client.PublicKey.of(pem),
+      endpoint: ENDPOINT,
+      store,
+      backoff: { tries: 2, first: 1 },
+      strings: { issuer: `${ISSUER}/queries`, credential: "a credential", keys: own, party, sizes, spread: 0 },
+      ...more,
+    });
+    if (reloaded) return reporter;
+    await store.write("consent", "0".repeat(16) + told.secret);
+    await store.write(`queries-${plan.window.fingerprint}`, JSON.stringify({ due: 0, key: vector.key }));
+    await store.write(draws, words.key);
+    return reporter;
+  };
+  const [fetched, evaluated] = [vector.answer, words.answer].map(unhex);
   const checks = {
+    "strings are sealed by their party, for a token of its own kind, and posted": async () => {
+      const store = await opened();
+      const reporter = await beginning(store);
+      const asked = await answered([fetched, evaluated, 204], async () => {
+        same(await reporter.strings("events", said), "sent");
+        same(await reporter.strings("events", ["other"]), "sent"); // it is made once
+        same(await reporter.flush(), 0);
+      });
+      const places = [`${ISSUER}/queries/tokens`, `${party}/strings`].map((at) => `${at}/${plan.window.name}`);
+      same(asked.map(({ endpoint }) => endpoint), [...places, ENDPOINT]);
+      same(asked.map(({ body }) => hex(body)), [vector.elements, words.elements, words.report]);
+      same([asked[1].init.headers, asked[2].init.headers], [{ "Hushbeam-Token": paid }, undefined]);
+      same((await store.names()).includes(draws), false);
+    },
+    "a lost answer of the party is asked for by the same elements, also after a reload": async () => {
+      const store = await opened();
+      const reporter = await beginning(store);
+      const asked = await answered([fetched, 0, 503, 401, evaluated, 0, 0, 204], async () => {
+        same(await reporter.strings("events", said), "waiting");
+        same(JSON.stringify(await texts(store)).includes(said[0]), false);
+        const later = await beginning(await again(store), {}, true);
+        same(await later.strings("events", said), "waiting");
+        same(await later.flush(), 0);
+      });
+      const queries = asked.filter(({ endpoint }) => endpoint.startsWith(party));
+      same(queries.length, 4);
+      same([...new Set(queries.map(({ body }) => hex(body)))], [words.elements]);
+      same([...new Set(asked.slice(-3).map(({ body }) => hex(body)))], [words.report]);
+    },
+    "strings wait for their token's moment, and nothing is kept of them": async () => {
+      const store = await opened();
+      const reporter = await made(store);
+      const strings = { ...(await beginning(await opened())).options.strings, spread: DAY / 4 };
+      const other = new client.Reporter({ ...reporter.options, strings });
+      await other.consent();
+      const asked = await answered([204], async () => {
+        same(await other.strings("events", said), "waiting");
+        same(await other.flush(), 0);
+      });
+      same(asked.length, 0);
+      same(JSON.stringify(await texts(store)).includes(said[0]), false);
+      const kept = (await store.names()).filter((name) => /^(tokens|queries)-/.test(name));
+      same(kept.length, 2);
+    },
+    "who asks with other strings is refused, and a report that another tab has made stays": async () => {
+      const store = await opened();
+      const reporter = await beginning(store);
+      const made = await answered([fetched, 409], async () => {
+        same(await reporter.strings("events", said), "refused");
+        same(await reporter.strings("events", said), "refused");
+      });
+      same(made.length, 2);
+      const tabs = await opened();
+      const [one, two] = [await beginning(tabs), await beginning(tabs)];
+      const meanwhile = async () => same(await one.strings("events", said), "sent");
+      const asked = await answered([fetched, meanwhile, evaluated, 204, 409], async () => {
+        same(await two.strings("events", said), "sent");
+      });
+      same(asked.filter(({ endpoint }) => endpoint === ENDPOINT).length, 1);
+    },
+    "strings need a party, a consent and a user": async () => {
+      const store = await opened();
+      const refusals = [
+        [{ strings: undefined }, "events", /say who evaluates its strings/],
+        [{}, "hours", /say who evaluates its strings/],
+        [{}, "none", /no metric none/],
+        [{ plan: { ...told.plan, one_report: false } }, "events", /nobody's/],
+      ];
+      for (const [more, name, words] of refusals) {
+        const reporter = await beginning(store, more);
+        const message = await reporter.strings(name, said).catch((error) => error.message);
+        same([name, words.test(message)], [name, true]);
+      }
+      const reporter = await beginning(store);
+      await store.remove("consent");
+      same(await reporter.strings("events", said), "no consent");
+    },
     "nothing is fetched before consent, nor before its moment": async () => {
       const store = await opened();
       const reporter = await made(store);

@@ -45,12 +45,13 @@ _SELECTED = (
 )
 _SEALED = (
     "Nothing that a {unit} sends is randomised: each string is sealed for the collector, and equal "
-    "ones of a window are equal seals, by a key that all devices share. So the shuffler saw how "
-    "many {unit}s hold each string, exactly, and whose seals are equal; it can read none, but with "
-    "the key of any one device it can tell every string that it can guess. It drew noise for each "
-    "number, and handed on what passes. The promise is against who sees this release or what was "
-    "handed on, if the shuffler drew honestly, once, and has told nobody what it counted. Against "
-    "shuffler and collector together nothing is promised."
+    "ones of a window are equal seals, by a key of the window that another party has. So the "
+    "shuffler saw how many {unit}s hold each string, exactly, and whose seals are equal. It can "
+    "read none; until the key is destroyed it can test every guess together with that party, and "
+    "with a device one for each query. It drew noise for each number, and handed on what passes. "
+    "The promise is against who sees this release or what was handed on, if the shuffler drew "
+    "honestly, once, and has told nobody what it counted. Against shuffler and collector together "
+    "nothing is promised."
 )
 
 
