@@ -201,7 +201,8 @@ def _beyond(table: pa.Table) -> np.ndarray:
     ends = []
     for wide, alone in ((selected.LOWER, "lower"), (selected.UPPER, "upper")):
         end = _floats(table, wide)
-        ends.append(np.where(np.isnan(end), _floats(table, alone), end))
+        none = np.isnan(end)
+        ends.append(np.where(none, _floats(table, alone), end) if none.any() else end)
     low, high = ends
     # What has no interval says nothing of noise, and hides none.
     return np.asarray((low > 0) | (high < 0) | np.isnan(low))

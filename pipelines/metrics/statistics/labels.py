@@ -61,13 +61,15 @@ def label_columns(names: Iterable[str], domains: Domains) -> dict[str, pa.Array]
     """
     names = [*names]
     sizes = [domain.size for _, domain in domains]
-    whole = np.arange(int(np.prod(sizes, dtype=object))) if sizes else np.zeros(0, np.int64)
+    whole = np.arange(int(np.prod(sizes, dtype=object)) if len(sizes) > 1 else 0)
     columns: dict[str, pa.Array] = {}
     first = len(domains) - len(names)  # that share a label with the one behind them
     for place, (_, domain) in enumerate(domains):
         name = names[max(place - first, 0)]
         inner = int(np.prod(sizes[place + 1 :], dtype=object))
-        values = domain.labels().take(pa.array(whole // inner % domain.size))
+        values = domain.labels()
+        if len(domains) > 1:  # else each is there once, in its place
+            values = values.take(pa.array(whole // inner % domain.size))
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
         if name in columns:
             both = (one.cast(pa.string()) for one in (columns[name], values))
