@@ -218,7 +218,11 @@ def changed(neighbours: str, whose: str) -> str:
 
     >>> changed("replace", "user"), changed("add or remove", "row")
     ('Changing the value of any one user', 'Adding or removing any one row')
+    >>> changed("zero-out", "user")
+    'Counting any one user with all rows or not, at unchanged row counts,'
     """
+    if neighbours == "zero-out":
+        return f"Counting any one {whole_row(whose)} or not, at unchanged row counts,"
     if neighbours == "replace":
         return f"Changing the value of any one {whose}"
     return f"Adding or removing {'' if whose.startswith('row') else 'all rows of '}any one {whose}"
@@ -256,7 +260,7 @@ def whole_row(unit: str) -> str:
 
 def counted_or_not(guarantee: Guarantee) -> str:
     """What training by a curator promises, where numbers of rows are public."""
-    change = f"Counting any one {whole_row(guarantee.unit)} or not, at unchanged row counts,"
+    change = changed(guarantee.neighbours, guarantee.unit)
     return promised(change, "this release, but the curator, who held the rows", guarantee)
 
 
@@ -325,7 +329,7 @@ def one_line(guarantee: Guarantee) -> str:
     return (
         f"{guarantee.model}: epsilon {upward(guarantee.epsilon, 4):g}, "
         f"delta {upward(guarantee.delta, 4):g}, per {guarantee.whose}"
-        + ("" if guarantee.neighbours == "replace" else ", presence hidden")
+        + (", presence hidden" if guarantee.neighbours == "add or remove" else "")
     )
 
 

@@ -35,6 +35,10 @@ _CHANGES = (
     "many as the plan declares; it does not cover a change: who sees two windows sees that "
     "somebody's value changed, and the message before and after"
 )
+_REPLACED = (
+    "they are about different neighbours: each counts at the price of another contribution in a "
+    "unit's place"
+)
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -201,6 +205,7 @@ def _account(window: str, entries: Entries) -> dict[str, Any]:
             {"times": n, "model": model, "epsilon": epsilon, "delta": delta}
             for (model, epsilon, delta), n in kinds.items()
         ],
+        "replaced": len({loss.neighbours for loss in spent}) > 1,
         "last_release": [loss.epsilon for loss in last.losses],
         **reckoned,
     }
@@ -275,6 +280,7 @@ def _lines(account: dict[str, Any]) -> list[str]:
     return [
         *([_CHANGES] if account["noise"] == "permanent" else []),
         f"releases: {states}",
+        *([_REPLACED] if account["replaced"] else []),
         f"together: {_claim(joint)} ({joint['how']})",
         f"their sum: {_claim(added)} (basic composition)",
         f"budget: epsilon {budget['epsilon']:g}, delta {budget['delta']:g}",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mechanisms.channel import Neighbours
+from mechanisms.channel import AnyNeighbours
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
 from pipelines.journal.journal import FactJournal, RivalError
@@ -91,7 +91,7 @@ def init(request: LedgerRequest, ledger: CollectionLedger | None = None) -> str:
 
 def adopt(
     path: str, witness: str | None, lost: Budget | None, surely: bool,
-    releases: Sequence[Standing] = (), neighbours: Neighbours | None = None,
+    releases: Sequence[Standing] = (), neighbours: AnyNeighbours | None = None,
 ) -> str:  # fmt: skip
     """Take over a ledger that is behind its witness, or without one.
 
@@ -195,7 +195,7 @@ def _populations(snapshot: Snapshot) -> dict[str, Population]:
     return populations | snapshot.populations
 
 
-def _neighbours(known: Entries) -> Neighbours:
+def _neighbours(known: Entries) -> AnyNeighbours:
     """Those of all known releases of a population, so that the account stays about them.
 
     Where they differ, or none is known, the dearer ones: as "replace" they count twice.
@@ -204,7 +204,7 @@ def _neighbours(known: Entries) -> Neighbours:
     return kinds.pop() if len(kinds) == 1 else "add or remove"
 
 
-def _lost(people: Population, lost: Budget, neighbours: Neighbours) -> Entry:
+def _lost(people: Population, lost: Budget, neighbours: AnyNeighbours) -> Entry:
     """What was spent, and no entry tells of, as an entry."""
     loss = Loss(
         model="central", epsilon=lost.epsilon, delta=lost.delta, unit=people.unit,

@@ -320,6 +320,8 @@ def test_what_was_lost_has_the_delta_that_was_typed(run, path: str, workspace: P
         # All counts as "replace" beside what does, where "add or remove" is twice its epsilon.
         (["replace", "add or remove"], [], "add or remove", 2 * 0.9 + 0.9 + 2 * 0.1, None),
         ([], [], "add or remove", 0.1, 89),
+        (["zero-out"], [], "zero-out", 0.9 + 0.1, 8),
+        (["zero-out"], ["--neighbours", "replace"], "replace", 2 * 0.9 + 0.1, 3),
         (["add or remove"], ["--neighbours", "replace"], "replace", 2 * 0.9 + 0.1, 3),
     ],
 )
@@ -338,6 +340,7 @@ def test_what_was_lost_is_about_the_neighbours_of_what_is_known(
     assert f"(trips: {neighbours})" in run(adopt).out
     (whole,) = account.accounts(path)
     assert whole["total"]["epsilon"] == pytest.approx(total)
+    assert whole["replaced"] == (len({neighbours, *known}) > 1)
     # More like the last release fits, and not more like the lost ones.
     assert whole["last_release"] == ([0.9] if known else [0.1])
     assert not known or whole["collection"] == "trips"
