@@ -41,6 +41,10 @@ class LogError(ValueError):
     """A log is not as it was published, or does not go on from what was seen of it."""
 
 
+class UnreadableError(LogError):
+    """A file of a log, or a head, cannot be read, so nothing is known of it."""
+
+
 class Opened(NamedTuple):
     """What a release shows of the leaf of its reservation.
 
@@ -173,13 +177,14 @@ def read_head(file: str, keys: Keys) -> LogHead:
     """A head that somebody has kept.
 
     Raises:
-        LogError: it cannot be read, is no head, or is signed by none of the keys.
+        LogError: it is no head, or is signed by none of the keys; an UnreadableError if it
+            cannot be read.
     """
     try:
         head = LogHead.model_validate_json(_read(Path(file), 1 << 12))
         own = is_signed(head.signed, bytes.fromhex(head.signature), keys)
     except OSError as error:
-        raise LogError(f"{file} cannot be read: {reason(error)}") from None
+        raise UnreadableError(f"{file} cannot be read: {reason(error)}") from None
     except (ValidationError, ValueError):
         raise LogError(f"{file} is no head of a log") from None
     if not own:
@@ -191,13 +196,16 @@ def read_log(folder: str, keys: Keys) -> PublicLog:
     """A log that somebody has published, or mirrors.
 
     Raises:
-        LogError: it cannot be read, or its leaves are not those that its head has signed.
+        LogError: its leaves are gone, or are not those that its head has signed; an
+            UnreadableError if it cannot be read.
     """
     head = read_head(os.path.join(folder, HEAD), keys)
     try:
         content = _read(Path(folder, LEAVES), _LARGEST)
+    except FileNotFoundError:
+        content = b""
     except OSError as error:
-        raise LogError(f"{folder}/{LEAVES} cannot be read: {reason(error)}") from None
+        raise UnreadableError(f"{folder}/{LEAVES} cannot be read: {reason(error)}") from None
     # More than were signed may stand there: leaves are written before the head is.
     leaves = tuple(content[k : k + _HASH] for k in range(0, _HASH * head.size, _HASH))
     if len(content) < _HASH * head.size or merkle.root(leaves).hex() != head.root:

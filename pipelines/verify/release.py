@@ -21,6 +21,8 @@ from pipelines.verify.verdict import Check, fault, holds, shown, unchecked
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+# What a statement of anybody may raise where nothing more is known of it.
+_ANY = (*_STRANGE, ArithmeticError, RecursionError, RequestError)
 _GROWING = ("running totals", "window alarm", "gaussian filter")
 _NOTHING = {"epsilon": 0.0, "delta": 0.0}
 
@@ -33,16 +35,20 @@ class Verifier:
         keys: of who publishes, had from them.
         log: the ledger's, or a mirror of it; None if he has none.
         seen: a head of it that he, or a witness, has kept; None if nobody has.
+        wrong: how the log, or that head, is not as it was signed; empty if it is, or there is none.
     """
 
     keys: Keys
     log: PublicLog | None = None
     seen: LogHead | None = None
+    wrong: str = ""
     # Change of a log -> what it paid for.
     _paid_for: dict[tuple[str, int], tuple[str, frozenset[str]]] = field(default_factory=dict)
 
     def of_log(self) -> Check:
         """Whether the log goes on from what was seen of it."""
+        if self.wrong:
+            return fault("ledger", self.wrong)
         if self.log is None:
             return unchecked("ledger", "no --log: nothing shows what else was paid for")
         head = self.log.head
@@ -70,7 +76,14 @@ class Verifier:
                 *signed,
                 unchecked("statement", "nothing else is looked at: it is not as signed"),
             ]
-        return [*signed, *self._content(folder)]
+        found = [*signed]
+        try:
+            # One by one, so that what was found stays.
+            for one in self._content(folder):
+                found.append(one)
+        except _ANY:
+            found.append(fault("statement", "it is not as hushbeam writes statements"))
+        return found
 
     def _signature(self, folder: str) -> Iterator[Check]:
         try:
@@ -142,6 +155,8 @@ class Verifier:
         stamp = whole.get("ledger")
         if stamp is None:
             return unchecked("ledger", "no ledger has paid for the release")
+        if self.log is None and self.wrong:
+            return unchecked("ledger", "the log is not as it was signed")
         if self.log is None:
             return unchecked("ledger", "no --log: nothing shows that its price was counted")
         try:
