@@ -217,7 +217,7 @@ def _read(path: Path, most: int) -> bytes:
     with path.open("rb") as stream:
         content = stream.read(most + 1)
     if len(content) > most:
-        raise OSError("it is larger than any")
+        raise LogError(f"{path} is larger than any that hushbeam writes")
     return content
 
 

@@ -119,7 +119,8 @@ def _contributed(design: Any, request: Statement, kind: str) -> str:
 def bounds_compared(said: Statement) -> bool:
     """Whether bounds of numbers are held to how far a unit moves them in the design."""
     design = said.get("design")
-    record = design["rounds"][-1] if isinstance(design, dict) and "rounds" in design else design
+    rounds = design.get("rounds") if isinstance(design, dict) else None
+    record = rounds[-1] if isinstance(rounds, list) and rounds else design
     return said["release"] in _FROM and isinstance(record, dict) and "unit" in record
 
 

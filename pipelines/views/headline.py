@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pipelines.releases import schema
 from pipelines.views import effects, selected
-from pipelines.views.digits import digits, spread
+from pipelines.views.digits import between, digits, spread
 from pipelines.views.facts import cell, paragraphs, prose, unbroken, value_label
 from pipelines.wording import CHANGES, upward
 
@@ -246,14 +246,19 @@ def written(
     ('475.00 ± 0.19', '142.8 (140.6 to 145.3)')
     >>> written(872, None, 870, 874)
     '872 (870 to 874)'
+    >>> written(180, None, 180, None), written(99.95, None, 99.9, None)
+    ('180 or more', '99.95 (99.9 or more)')
     """
     if estimate is None or (isinstance(estimate, float) and math.isnan(estimate)):
         return "unknown"
     if error is not None and math.isfinite(error) and error > 0:
         return f"{digits(estimate, error)} ± {digits(error, error)}"
     wide = spread(low, high)
-    number = digits(estimate, wide)
-    return number if wide is None else f"{number} ({digits(low, wide)} to {digits(high, wide)})"
+    number, interval = digits(estimate, wide), between(low, high, wide)
+    if (low is None) != (high is None):
+        # What lies at a bound may lie anywhere beyond it.
+        return interval if interval.startswith(f"{number} or") else f"{number} ({interval})"
+    return number if wide is None else f"{number} ({interval})"
 
 
 def nearest_half(levels: Sequence[Any]) -> list[int]:
