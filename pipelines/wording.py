@@ -280,6 +280,20 @@ def factor(epsilon: float) -> str:
     return f"{upward(math.exp(epsilon), 3):,.10g}"
 
 
+def number_of(number: int, noun: str) -> str:
+    """A number of things, of which one has no plural.
+
+    >>> number_of(1, "report"), number_of(1_500, "row"), number_of(0, "entry"), number_of(2, "loss")
+    ('1 report', '1,500 rows', '0 entries', '2 losses')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    several = f"{noun}es" if noun.endswith(("s", "ch", "x")) else f"{noun}s"
+    if noun.endswith("y"):
+        several = f"{noun[:-1]}ies"
+    return f"{number:,} {'leaves' if noun == 'leaf' else several}"
+
+
 def plain(number: float) -> str:
     """A small number as people write it.
 

@@ -23,6 +23,7 @@ from pipelines.ledger.snapshot import Snapshot, fact_of
 from pipelines.ledger.witness import Seen, witness_at
 from pipelines.storage.formats import OtherFormatError
 from pipelines.storage.secrets import state_folder
+from pipelines.wording import number_of
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def adopt(
     ledger.require_newest(())
     said = [f"{one.people}: {one.losses[0].neighbours}" for one in spent]
     more = f"; {_said(lost)} more is spent of each ({', '.join(said)})" if lost else ""
-    return f"adopted {path}: {len(snapshot.entries):,} entries, {len(people)} populations{more}"
+    whole = f"{number_of(len(snapshot.entries), 'entry')}, {number_of(len(people), 'population')}"
+    return f"adopted {path}: {whole}{more}"
 
 
 def _before(
@@ -264,8 +266,8 @@ def _require_vacant(ledger: CollectionLedger, place: str, before: set[str]) -> N
     seen = witness_at(place, ledger.backoff).seen()
     if seen is not None and seen.ledger not in before:
         raise RequestError(
-            f"--witness: {place} has seen a ledger of {seen.changes} changes that is not at "
-            f"{ledger.where}: put it back (a new one would forget what was spent), or name "
+            f"--witness: {place} has seen a ledger of {number_of(seen.changes, 'change')} that is "
+            f"not at {ledger.where}: put it back (a new one would forget what was spent), or name "
             "another place"
         )
 

@@ -27,6 +27,7 @@ from pipelines.ledger import merkle
 from pipelines.ledger.entries import Entry
 from pipelines.releases.signature import Keys, is_signed, key_id, named, signing_key
 from pipelines.storage.paths import new_file
+from pipelines.wording import number_of
 
 LEAVES, HEAD = "leaves", "head.json"
 _FLAG = "--output"
@@ -163,13 +164,14 @@ class PublicLog:
             raise LogError("the head that was seen is of another ledger")
         if seen.size > head.size:
             raise LogError(
-                f"the log has {head.size:,} leaves, and {seen.size:,} were seen: it was rolled back"
+                f"the log has {number_of(head.size, 'leaf')}, and {seen.size:,} were seen: it was "
+                "rolled back"
             )
         proof = merkle.consistency(self.leaves, seen.size)
         roots = bytes.fromhex(seen.root), bytes.fromhex(head.root)
         if not merkle.is_consistent(seen.size, head.size, proof, *roots):
             raise LogError(
-                f"its first {seen.size:,} leaves are not those that were seen: it forked"
+                f"its leaves up to {seen.size:,} are not those that were seen: it forked"
             )
 
 

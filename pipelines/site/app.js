@@ -156,7 +156,7 @@ const hushbeam = (() => {
           { ...axis, size: 64, label: shares(table.figure) ? "share, %" : table.unit || what(table) }],
       }, columns, chart);
       const names = [...chosen].map((i) => drawn.names[i]).join(", ");
-      chart.setAttribute("aria-label", `${names || "nothing"} over ${windows.length} windows; the table of windows and the files below have the numbers`);
+      chart.setAttribute("aria-label", `${names || "nothing"} over ${windows.length} window${windows.length === 1 ? "" : "s"}; the table of windows and the files below have the numbers`);
     }
 
     const choices = el("fieldset", { class: "choices" }, el("legend", {}, "Drawn"));
@@ -177,7 +177,7 @@ const hushbeam = (() => {
     put(place, chart);
     if (drawn.labels.length > 1) put(place, choices);
     put(place, el("p", { class: "note" },
-      `Bands cover all ${drawn.labels.length * windows.length} figures of this trend together with probability ${table.confidence}. Drag over the chart to look closer; double-click to see all.`));
+      `Bands cover all figures of this trend (${drawn.labels.length * windows.length}) together with probability ${table.confidence}. Drag over the chart to look closer; double-click to see all.`));
     mark();
     new ResizeObserver(() => plot && plot.setSize({ width: chart.clientWidth, height: 280 })).observe(chart);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -18,6 +18,7 @@ from pipelines.releases.release import STATEMENT
 from pipelines.releases.signature import SIGNATURE, Keys, SignatureError, require_signed
 from pipelines.verify import answers, files, price, tables, words
 from pipelines.verify.verdict import Check, fault, holds, shown, unchecked
+from pipelines.wording import number_of
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -61,7 +62,9 @@ class Verifier:
             self.log.require_later(self.seen)
         except LogError as error:
             return fault("ledger", str(error))
-        return holds("ledger", f"{head.size:,} changes, and {self.seen.size:,} were seen before")
+        return holds(
+            "ledger", f"{number_of(head.size, 'change')}, and {self.seen.size:,} were seen before"
+        )
 
     def of_release(self, folder: str) -> list[Check]:
         """What holds of a release, what does not, and what nobody can tell.
@@ -114,7 +117,7 @@ class Verifier:
         for line in wrong:
             yield fault("files", line)
         if not wrong:
-            yield holds("signature", f"of {len(digests):,} files")
+            yield holds("signature", f"of {number_of(len(digests), 'file')}")
 
     def _content(self, folder: str) -> Iterator[Check]:
         try:

@@ -14,6 +14,7 @@ from pipelines.releases.signature import SIGNATURE, public_keys
 from pipelines.verify.keys import of_lists
 from pipelines.verify.release import Verifier
 from pipelines.verify.verdict import LIMIT, Check, Outcome
+from pipelines.wording import number_of
 
 LOG, KEYS = "ledger's log", "window keys"
 
@@ -58,8 +59,7 @@ class Report:
     @property
     def counts(self) -> str:
         """Both, for people."""
-        faults = "1 fault" if self.faults == 1 else f"{self.faults:,} faults"
-        return f"{faults}, {self.unchecked:,} not checked"
+        return f"{number_of(self.faults, 'fault')}, {self.unchecked:,} not checked"
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""

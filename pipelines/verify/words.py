@@ -55,7 +55,7 @@ def of_release(whole: Statement, metrics: Mapping[str, Statement]) -> Iterator[C
         texts[_WHOLE] = [*others, *_beside(whole)]
         yield check
     if lines := shared(texts):
-        said_so = f"{len(lines):,} lines, proofs and fields, which nothing shows to be true"
+        said_so = f"lines, proofs and fields, which nothing shows to be true: {len(lines):,}"
         yield unchecked(_SUBJECT, said_so, map(shown, lines))
 
 

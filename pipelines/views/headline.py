@@ -20,7 +20,7 @@ from pipelines.releases import schema
 from pipelines.views import effects, selected
 from pipelines.views.digits import between, digits, spread
 from pipelines.views.facts import cell, paragraphs, prose, unbroken, value_label
-from pipelines.wording import CHANGES, upward
+from pipelines.wording import CHANGES, number_of, upward
 
 LARGEST, FIRST, ONE, TOTAL, MIDDLE = "largest", "first", "one", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
@@ -181,6 +181,7 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
         middle = nearest_half(table["value"].to_pylist())
         widths = _floats(table, "upper") - _floats(table, "lower")
         known = [place for place in middle if table["group"][place].is_valid] or middle
+        widths[np.isnan(widths)] = np.inf  # an end is open
         first = sorted(known, key=lambda place: widths[place])[:_MOST]
         which = f"the {len(first)} {first_word('mean')} of {len(middle):,}"
         return first, which * (len(middle) > len(first))
@@ -326,7 +327,7 @@ def valued(text: str, column: str | None) -> str:
 
 def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     unit, known = _unit(statement), "n" in statement and "n_standard_error" not in statement
-    sent = f"from {statement['n']:,} reports" if known else ""
+    sent = f"from {number_of(statement['n'], 'report')}" if known else ""
     if row.get("n_standard_error"):
         n, error = row["n"], row["n_standard_error"]
         about = f"about {digits(n, error)} ± {digits(error, error)} {unit}s"

@@ -464,7 +464,7 @@ def test_words_beside_promises_are_not_checked_and_say_so(made: Path) -> None:
     assert [one.outcome for one in words] == ["holds"] * 5 + ["not checked"]
     lines = words[-1].lines
     assert (
-        words[-1].said == f"{len(lines)} lines, proofs and fields, which nothing shows to be true"
+        words[-1].said == f"lines, proofs and fields, which nothing shows to be true: {len(lines)}"
     )
     assert len({*lines}) == len(lines) < 60  # each once, whichever metrics say it
 
@@ -924,10 +924,10 @@ def test_lists_of_window_keys_are_signed_and_alike(
     mine, later, other = listed("mine", 1, 2), listed("later", 1, 2, 3), listed("other", 1, 9)
     outcome = run([*words, "--keys", mine, "--keys", later])
     assert outcome.code == 0
-    assert "holds: keys: 2 of 3 keys are alike" in outcome.out
-    assert "not checked: keys: 1 of 3 keys stand in one list alone" in outcome.out
+    assert "holds: keys: alike in all lists that have them: 2 of 3 keys" in outcome.out
+    assert "not checked: keys: in one list alone: 1 of 3 keys" in outcome.out
     for lists, line in (
-        ([mine], "2 of 2 keys stand in one list alone"),
+        ([mine], "in one list alone: 2 of 2 keys"),
         ([listed("empty")], "the lists have no keys"),
     ):
         said = run([*words, *(word for name in lists for word in ("--keys", name))]).out
