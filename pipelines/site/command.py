@@ -82,9 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         pages = build(published, arguments.output, budgets, page(report), report.faulty)
     index = f"{arguments.output}/index.html"
     answers.tell(pages=pages, releases=len(published), index=index)
-    print(
-        f"{number_of(pages, 'page')} over {number_of(len(published), 'release')} of metrics: {index}"
-    )
+    made = f"{number_of(pages, 'page')} over {number_of(len(published), 'release')} of metrics"
+    print(f"{made}: {index}")
     if arguments.serve is not None:
         from pipelines.site.serve import serve
 

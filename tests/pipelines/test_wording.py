@@ -51,7 +51,7 @@ def test_one_thing_has_no_plural() -> None:
         for room in _ROOMS
         for path in Path(pipelines.__path__[0], room).rglob("*.py")
         for number in numbers_and_plurals(path.read_text("utf-8"))
-        if number not in _SEVERAL
+        if number not in _SEVERAL and not number.startswith("number_of(")
     }
     assert not found, found
 
