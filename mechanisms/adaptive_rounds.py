@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mechanisms.channel import Guarantee, Neighbours, together
+from mechanisms.channel import AnyNeighbours, Guarantee, together
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.distribution.quantile_choice import QuantileChoice
 from mechanisms.heavy_hitters.group_selection import GroupSelection
@@ -35,7 +35,7 @@ class AdaptiveRounds:
             raise ValueError("there must be a round at least")
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> AnyNeighbours:
         """Those for which all rounds hold."""
         return self.guarantee.neighbours
 

@@ -26,6 +26,7 @@ Counts = NDArray[np.int64]
 Messages = NDArray[np.uint64]
 Model = Literal["local", "shuffle", "central", "none"]
 Neighbours = Literal["add or remove", "replace"]
+AnyNeighbours = Neighbours | Literal["zero-out"]
 Report = tuple[int, ...]  # the codes of one user's messages
 Kinds = Mapping[tuple[int, int], int]
 
@@ -45,7 +46,8 @@ class Guarantee:
         unit: whose contribution may change between neighbouring inputs.
         how: the derivation, for a reader who wants to check it.
         neighbours: which two inputs look alike: "replace", a unit's value becomes any other; "add
-            or remove", all that a unit contributes is there or not.
+            or remove", all that a unit contributes is there or not; "zero-out", of training, a unit
+            counts for nothing, and numbers of units stay as they are.
         condition: of which units it holds, where not of all ("who is in at most 2 of 30 windows").
 
     >>> Guarantee("local", epsilon=1.0, delta=0.0, unit="report", how="enumeration").epsilon
@@ -57,7 +59,7 @@ class Guarantee:
     delta: float
     unit: str
     how: str
-    neighbours: Neighbours = "replace"
+    neighbours: AnyNeighbours = "replace"
     condition: str = ""
 
     def __post_init__(self) -> None:
@@ -73,7 +75,7 @@ class Guarantee:
 
     @property
     def replaced(self) -> "Guarantee":
-        """What holds where a unit's contribution becomes another: it is removed, and one added."""
+        """What holds where a unit's contribution becomes another: it goes, and another comes."""
         if self.neighbours == "replace" or self.model == "none":
             return self
         delta = min(1.0, (1 + math.exp(min(self.epsilon, _LARGEST))) * self.delta)

@@ -218,7 +218,11 @@ def changed(neighbours: str, whose: str) -> str:
 
     >>> changed("replace", "user"), changed("add or remove", "row")
     ('Changing the value of any one user', 'Adding or removing any one row')
+    >>> changed("zero-out", "user")
+    'Counting any one user with all rows or not, at unchanged row counts,'
     """
+    if neighbours == "zero-out":
+        return f"Counting any one {whole_row(whose)} or not, at unchanged row counts,"
     if neighbours == "replace":
         return f"Changing the value of any one {whose}"
     return f"Adding or removing {'' if whose.startswith('row') else 'all rows of '}any one {whose}"
@@ -256,7 +260,7 @@ def whole_row(unit: str) -> str:
 
 def counted_or_not(guarantee: Guarantee) -> str:
     """What training by a curator promises, where numbers of rows are public."""
-    change = f"Counting any one {whole_row(guarantee.unit)} or not, at unchanged row counts,"
+    change = changed(guarantee.neighbours, guarantee.unit)
     return promised(change, "this release, but the curator, who held the rows", guarantee)
 
 
@@ -274,6 +278,20 @@ def factor(epsilon: float) -> str:
     if epsilon > _PLAIN:
         return f"e^{upward(epsilon, 6):g}"
     return f"{upward(math.exp(epsilon), 3):,.10g}"
+
+
+def number_of(number: int, noun: str) -> str:
+    """A number of things, of which one has no plural.
+
+    >>> number_of(1, "report"), number_of(1_500, "row"), number_of(0, "entry"), number_of(2, "loss")
+    ('1 report', '1,500 rows', '0 entries', '2 losses')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    several = f"{noun}es" if noun.endswith(("s", "ch", "x")) else f"{noun}s"
+    if noun.endswith("y"):
+        several = f"{noun[:-1]}ies"
+    return f"{number:,} {'leaves' if noun == 'leaf' else several}"
 
 
 def plain(number: float) -> str:
@@ -325,7 +343,7 @@ def one_line(guarantee: Guarantee) -> str:
     return (
         f"{guarantee.model}: epsilon {upward(guarantee.epsilon, 4):g}, "
         f"delta {upward(guarantee.delta, 4):g}, per {guarantee.whose}"
-        + ("" if guarantee.neighbours == "replace" else ", presence hidden")
+        + (", presence hidden" if guarantee.neighbours == "add or remove" else "")
     )
 
 

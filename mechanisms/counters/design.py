@@ -22,7 +22,7 @@ from mechanisms.channel import (
     require_epsilon,
 )
 from mechanisms.counters.dummies import Dummies, complete, telling
-from mechanisms.counters.levels import InLevels, Level
+from mechanisms.counters.levels import InLevels, Level, require_unit
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import alike, least_noise
@@ -53,6 +53,7 @@ class Counters(InLevels):
         epsilon: of all counters together, in nats.
         delta: in (0, 1).
         beside: how many of the last levels are no part of the statistic, say what was cut.
+        unit: as of `JobTotals`.
 
     >>> count = Counters.meeting([Level(1, 1)], "add or remove", epsilon=1.0, delta=1e-6)
     >>> count.dummies.means, round(count.variances[0], 3), count.guarantee.epsilon
@@ -65,10 +66,12 @@ class Counters(InLevels):
     epsilon: float
     delta: float
     beside: int = 0
+    unit: float | None = None
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_delta(self.delta)
+        require_unit(self.unit)
         if len(self.dummies.means) != len(self.layout.levels):
             raise ValueError("there must be a law of dummies for each level")
         self._require_statistic()

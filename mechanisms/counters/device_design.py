@@ -27,7 +27,7 @@ from mechanisms.channel import (
 )
 from mechanisms.counters.design import Range
 from mechanisms.counters.devices import LAWS, DeviceNoise, Law, least_device_noise
-from mechanisms.counters.levels import InLevels, Level, Slots
+from mechanisms.counters.levels import InLevels, Level, Slots, require_unit
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import Price
 from mechanisms.counters.solve import SHARE
@@ -57,6 +57,7 @@ class DeviceCounters(InLevels):
         enrolled: n, how many devices send, whether they have rows or not; from the plan.
         honest_share: of the other devices, in (0, 1], how many follow the protocol at the least.
         beside: how many of the last levels are no part of the statistic, say what was cut.
+        unit: as of `JobTotals`.
 
     >>> count = DeviceCounters.meeting([Level(1, 1)], "add or remove", 1.0, 1e-6, enrolled=10_000)
     >>> count.honest, round(count.variances[0], 2)
@@ -71,10 +72,12 @@ class DeviceCounters(InLevels):
     enrolled: int
     honest_share: float = 0.9
     beside: int = 0
+    unit: float | None = None
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_delta(self.delta)
+        require_unit(self.unit)
         require_integer("enrolled", self.enrolled)
         require_batch(self.enrolled)
         honesty.require_share(self.honest_share)

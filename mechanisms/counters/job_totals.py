@@ -38,7 +38,7 @@ from mechanisms.counters.job_noise import (
     moved,
     shown,
 )
-from mechanisms.counters.levels import InLevels, Level, Portion, require_portions
+from mechanisms.counters.levels import InLevels, Level, Portion, require_portions, require_unit
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import require_neighbours
 from mechanisms.counters.solve import SHARE
@@ -69,6 +69,8 @@ class JobTotals(InLevels):
         rows: of how many rows a unit raises the footprint, once for each, and perhaps the same
             counters again and again; what is beside is of the unit.
         share: of the price, for what is beside.
+        unit: what 1 stands for in the numbers that are added up, which are rounded to it; None of
+            others.
 
     >>> count = JobTotals.meeting([Level(1, 1)], "add or remove", epsilon=1.0, delta=1e-6)
     >>> count.guarantee.delta, round(count.column_variance, 3)
@@ -87,10 +89,12 @@ class JobTotals(InLevels):
     parts: tuple[Portion, ...] = ()
     rows: int = 1
     share: float = SHARE
+    unit: float | None = None
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_neighbours(self.neighbours)
+        require_unit(self.unit)
         require_integer("rows", self.rows, 1)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta must lie in [0, 1), not {self.delta}")

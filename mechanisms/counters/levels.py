@@ -59,6 +59,12 @@ def require_portions(parts: Sequence[Portion]) -> None:
             raise ValueError("numbers reach from not above 0 to not below it")
 
 
+def require_unit(unit: float | None) -> None:
+    """Refuse a size that no unit of numbers has."""
+    if unit is not None and not 0 < unit < float("inf"):
+        raise ValueError(f"a unit of numbers must be positive and finite, not {unit}")
+
+
 def require_levels(levels: Sequence[Level]) -> None:
     """Refuse levels that no counters have."""
     if not levels:

@@ -23,6 +23,7 @@ from mechanisms.channel import (
     require_epsilon,
     require_integer,
 )
+from mechanisms.counters.levels import require_unit
 from mechanisms.counters.noise import LARGEST_MU, Laplace
 from mechanisms.counters.price import Charge, Price, require_neighbours
 from mechanisms.counters.shares import (
@@ -85,6 +86,7 @@ class SplitMix(AsFields):
         epsilon: of sum and number together, in nats.
         delta: in (0, 1); it holds the distance of the shares, too.
         sigma: the shares of two inputs with one total are 2^-sigma apart at the most.
+        unit: as of `JobTotals`.
 
     >>> design = SplitMix.meeting(0, 1023, 10**6, 10**6, "replace", epsilon=1.0, delta=1e-6)
     >>> design.shares, design.modulus == 1 << 30, round(design.variance**0.5 / 1023, 2)
@@ -103,10 +105,12 @@ class SplitMix(AsFields):
     epsilon: float
     delta: float
     sigma: float = SIGMA
+    unit: float | None = None
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_delta(self.delta)
+        require_unit(self.unit)
         require_neighbours(self.neighbours)
         require_modulus(self.modulus)
         _require_people(self.low, self.high, self.most, self.honest)

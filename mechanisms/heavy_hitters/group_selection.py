@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mechanisms.channel import Floats, Guarantee, Neighbours, require_epsilon, require_integer
 from mechanisms.counters.job_noise import Law, Moves, moved
-from mechanisms.counters.levels import Level, Portion, require_portions
+from mechanisms.counters.levels import Level, Portion, require_portions, require_unit
 from mechanisms.counters.noise import recorded
 from mechanisms.counters.price import require_neighbours
 from mechanisms.heavy_hitters.crowds import MOST
@@ -75,6 +75,7 @@ class GroupSelection:
         neighbours: which inputs look alike.
         epsilon: of all that is published, in nats.
         delta: of the same; the chance that a group of one unit alone is there is part of it.
+        unit: as of `JobTotals`.
 
     >>> found = GroupSelection.meeting(100, "add or remove", epsilon=1.0, delta=1e-5)
     >>> round(found.threshold / found.grid, 1), round(found.limit(1)), round(found.limit(100))
@@ -90,11 +91,13 @@ class GroupSelection:
     neighbours: Neighbours
     epsilon: float
     delta: float
+    unit: float | None = None
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
         require_delta(self.delta)
         require_neighbours(self.neighbours)
+        require_unit(self.unit)
         require_integer("rows", self.rows, 1)
         require_integer("most_groups", self.most_groups, 1, MOST)
         require_integer("threshold", self.threshold, 0)

@@ -29,9 +29,9 @@ class NoisyTraining(SubsampledGaussian):
     True
     """
 
-    # A row's place is taken by one of gradient 0, so it is the promise of rows that are added or
-    # removed, at public numbers of rows.
-    neighbours: ClassVar[channel.Neighbours] = "replace"
+    # A row's place is taken by one of gradient 0, so the accountant's rows are added or removed,
+    # at public numbers of rows.
+    neighbours: ClassVar[channel.AnyNeighbours] = "zero-out"
 
     parameters: int
     bits: int
@@ -60,7 +60,8 @@ class NoisyTraining(SubsampledGaussian):
 
         Args:
             accountant: "pld", "rdp" or "moments"; see `privacy.sampled_gaussian`.
-            neighbours: what may change: one row added or removed, or one replaced by another.
+            neighbours: what may change: one row added or removed (to sums, one that counts for
+                nothing), or one replaced by another.
             unit: what a row stands for.
 
         Raises:
@@ -86,7 +87,8 @@ class NoisyTraining(SubsampledGaussian):
             beside = self.averages.guarantee.epsilon
             epsilon = math.nextafter(epsilon + beside, math.inf)
             how += f"; added to it, {beside:.3g} for how wrong the model is"
-        return Guarantee("central", epsilon, self.delta, unit, how)
+        alike = "replace" if neighbours == "replace one" else self.neighbours
+        return Guarantee("central", epsilon, self.delta, unit, how, alike)
 
 
 def delta_left(delta: float, averages: NoisyAverages | None) -> float:

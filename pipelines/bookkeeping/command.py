@@ -112,7 +112,7 @@ def _add_beginnings(init: Any, adopt: Any) -> None:
         "(DELTA: 0)",
     )  # fmt: skip
     adopt.add_argument(
-        "--neighbours", choices=("add or remove", "replace"),
+        "--neighbours", choices=("add or remove", "replace", "zero-out"),
         help="of the lost releases (default: as of the known ones of each population)",
     )  # fmt: skip
     for part in (init, adopt):

@@ -19,6 +19,7 @@ from pipelines.releases.signature import VARIABLE, introduction, key_id, public_
 from pipelines.request import answers
 from pipelines.storage.paths import beside, new_file
 from pipelines.views.console import Screen
+from pipelines.wording import number_of
 from transforms.files.systems import escaped
 
 _DELTA = 1e-6  # of a budget, as in plans
@@ -52,8 +53,9 @@ def check(arguments: argparse.Namespace) -> int:
     for entry in published:
         require_there(entry)
     return _say(
-        f"{arguments.ledger}: {snapshot.seen.changes:,} changes, {len(snapshot.entries):,} entries;"
-        f" its witness {snapshot.beginning.witness} and {len(published):,} releases agree with it"
+        f"{arguments.ledger}: {number_of(snapshot.seen.changes, 'change')}, "
+        f"{number_of(len(snapshot.entries), 'entry')}; its witness {snapshot.beginning.witness} "
+        f"and {number_of(len(published), 'release')} agree with it"
     )
 
 
@@ -62,8 +64,8 @@ def log(arguments: argparse.Namespace) -> int:
     before = public_keys("--key", arguments.key)
     head = CollectionLedger.open(arguments.ledger).publish_log(arguments.output, before)
     return _say(
-        f"{arguments.output}: {head.size:,} changes of {arguments.ledger}, signed by key "
-        f"{head.key}; copy {HEAD} to where nobody restores it with the ledger"
+        f"{arguments.output}: {number_of(head.size, 'change')} of {arguments.ledger}, signed by "
+        f"key {head.key}; copy {HEAD} to where nobody restores it with the ledger"
     )
 
 

@@ -9,6 +9,7 @@ from pipelines.request import answers
 from pipelines.request.commands import add
 from pipelines.request.options import option
 from pipelines.request.requests import RequestOptions
+from pipelines.wording import number_of
 
 _DOC = "One table of the releases in some folders: a row for each figure, the same columns for all."
 
@@ -57,5 +58,5 @@ def run(options: ExportOptions) -> int:
     rows = table_files.write(output, LONG, history.long(published))
     answers.tell(output=output, figures=rows, metrics=len(published), without_figures=without)
     left = f"; {without:,} of models have none" if without else ""
-    print(f"{rows:,} figures of {len(published):,} metrics in {output}{left}")
+    print(f"{number_of(rows, 'figure')} of {number_of(len(published), 'metric')} in {output}{left}")
     return DONE

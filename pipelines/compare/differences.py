@@ -87,7 +87,7 @@ class Reach:
         """
         centre = known[CENTRE]
         alone, together = (
-            np.fmax(centre - known[low], known[high] - centre)
+            np.maximum(centre - known[low], known[high] - centre)  # unknown where an end is open
             for low, high in (("lower", "upper"), (LOWER, UPPER))
         )
         return cls(alone, together, 1 - confidence, rows if np.isfinite(together).any() else 1)

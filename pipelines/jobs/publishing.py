@@ -23,7 +23,7 @@ from pipelines.request import answers
 from pipelines.storage.claims import TAKEN
 from pipelines.views import console, report
 from pipelines.views.console import rejects
-from pipelines.wording import distinct_promises, one_line
+from pipelines.wording import distinct_promises, number_of, one_line
 from transforms.elements.progress import CHANGED, LOST, ROWS, SETTLED, UNREADABLE, live
 from transforms.files.partitions import shown
 from transforms.files.systems import FileSystems
@@ -243,13 +243,19 @@ def counts(statement: Mapping[str, Any], files: int) -> str:
     >>> counts({"n": 1500}, 3)  # of users: how many rows they have is hidden
     '1,500 reports'
     """
-    line = f"{statement['n']:,} reports"
+    line = number_of(statement["n"], "report")
     if statement.get("rows_read"):
-        line += f" of {statement['rows_read']:,} rows"
-        line += f" in {files:,} file{'s' if files > 1 else ''}" * bool(files)
-    rejected = (f"; {n:,} rows: {name}" for name, n in statement.get("rejects", {}).items())
+        line += f" of {number_of(statement['rows_read'], 'row')}"
+        line += f" in {number_of(files, 'file')}" * bool(files)
+    rejected = (
+        f"; {number_of(n, 'row')}: {name}" for name, n in statement.get("rejects", {}).items()
+    )
     invalid = statement.get("invalid_reports", 0)
-    return line + "".join(rejected) + (f"; {invalid:,} impossible reports" if invalid else "")
+    return (
+        line
+        + "".join(rejected)
+        + (f"; {number_of(invalid, 'impossible report')}" if invalid else "")
+    )
 
 
 def _failed(job: Job, error: Exception) -> Exception | None:
@@ -304,14 +310,14 @@ def _unpublished(
     if CHANGED in counted:
         # Every metric counts the rows that it is given.
         came, declared = counted.get(ROWS, 0) // times, job.telemetry.about
-        why = f"{came:,} rows came, and their footers told of {declared:,}"
+        why = f"{number_of(came, 'row')} came, and their footers told of {declared:,}"
         if hidden or not job.telemetry.counts.whole:
             why = "other rows came than their footers or readers told of"
         return FailedError(f"{_CHANGED}: {job.telemetry.changed(hidden) or why}; {_AT_REST}")
     if withheld is not None:
         # Of users, and where rows that cannot be used are hidden, nothing is left out and told.
         left_out = {} if hidden else rejects(counted)
-        rejected = (f"; {amount:,} rows: {name}" for name, amount in left_out.items())
+        rejected = (f"; {number_of(amount, 'row')}: {name}" for name, amount in left_out.items())
         return WithheldError(withheld + "".join(rejected))
     return FailedError(
         f"the job came to its end, but {folder} holds no release; if its workers "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from mechanisms.channel import Guarantee
 from pipelines.errors import DONE, RequestError
 from pipelines.ledger.accounting import further, largest_share, summed, total
 from pipelines.ledger.entries import Budget, Entry, Loss
@@ -35,6 +36,10 @@ _CHANGES = (
     "many as the plan declares; it does not cover a change: who sees two windows sees that "
     "somebody's value changed, and the message before and after"
 )
+_REPLACED = (
+    "they are about different neighbours: each counts at the price of another contribution in a "
+    "unit's place"
+)
 
 
 def show(arguments: argparse.Namespace) -> int:
@@ -51,12 +56,8 @@ def show(arguments: argparse.Namespace) -> int:
     # One table of all would be laid out only when its last row is known.
     for first in range(0, max(1, len(last)), MOST):
         screen.print(_entry_table(last[first : first + MOST]))
-    for window, account in _accounts(known, entries.people, last):
-        if len(account) > 1:
-            losses, latest = losses_of(account), account.latest
-            joint = total(losses, latest.budget.delta).as_dict()
-            title = _title(_whose(window, latest) | {"unit": joint["unit"]})
-            screen.say(f"{title}: together {_claim(joint)}")
+    for line in _together(_accounts(known, entries.people, last)):
+        screen.say(line)
     lost = len(entries.where(state="reserved"))
     if lost:
         screen.print(
@@ -72,6 +73,30 @@ def show(arguments: argparse.Namespace) -> int:
             highlight=False,
         )
     return DONE
+
+
+def _together(accounts: Sequence[tuple[str, Entries]]) -> Iterator[str]:
+    """What accounts of several losses come to, windows that come to the same in one line."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for window, account in accounts:
+        losses, latest = losses_of(account), account.latest
+        if losses.total() > 1:
+            joint = _joint(frozenset(losses.items()), latest.budget.delta)
+            claim, whose = joint.as_dict(), _whose(window, latest)
+            name = _title(whose | {"unit": claim["unit"], "window": None})
+            one = str(whose["window"] or "")
+            alike.setdefault((name, "window" if one else "", _claim(claim)), []).append(one)
+    for (name, each, claim), windows in alike.items():
+        which = f", {each} {windows[0]}" if each else ""
+        if len(windows) > 1:
+            which = f", each of {len(windows):,} windows from {min(windows)} to {max(windows)}"
+        yield f"{name}{which}: together {claim}"
+
+
+@lru_cache(maxsize=256)
+def _joint(kinds: frozenset[tuple[Loss, int]], delta: float) -> Guarantee:
+    """`total`, of losses and how often each comes: windows are alike."""
+    return total(Counter(dict(kinds)), delta)
 
 
 def _states(entries: Entries) -> str:
@@ -201,6 +226,7 @@ def _account(window: str, entries: Entries) -> dict[str, Any]:
             {"times": n, "model": model, "epsilon": epsilon, "delta": delta}
             for (model, epsilon, delta), n in kinds.items()
         ],
+        "replaced": len({loss.neighbours for loss in spent}) > 1,
         "last_release": [loss.epsilon for loss in last.losses],
         **reckoned,
     }
@@ -275,6 +301,7 @@ def _lines(account: dict[str, Any]) -> list[str]:
     return [
         *([_CHANGES] if account["noise"] == "permanent" else []),
         f"releases: {states}",
+        *([_REPLACED] if account["replaced"] else []),
         f"together: {_claim(joint)} ({joint['how']})",
         f"their sum: {_claim(added)} (basic composition)",
         f"budget: epsilon {budget['epsilon']:g}, delta {budget['delta']:g}",

@@ -27,7 +27,7 @@ from mechanisms.privacy.accountant import compose, composed_delta, normal_delta,
 from mechanisms.privacy.composition import sequential
 from mechanisms.privacy.loss import PrivacyLoss, worst_profile
 from pipelines.ledger.entries import Budget, Loss
-from pipelines.wording import upward
+from pipelines.wording import number_of, upward
 
 _KINDS = 64  # of releases, that are composed one by one; of more, those alike count as the worst
 _LEAST = 1e-3  # smaller shares of a release are not looked for
@@ -72,7 +72,8 @@ def total(losses: Iterable[Loss], delta: float) -> Guarantee:
     epsilon = _composed(kinds).epsilon(delta)
     if not epsilon < added.epsilon and added.delta <= delta:
         return added
-    how = f"privacy loss distributions of {kinds.total()} losses, composed pessimistically"
+    several = number_of(kinds.total(), "loss")
+    how = f"privacy loss distributions of {several}, composed pessimistically"
     return replace(added, epsilon=epsilon, delta=delta, how=how)
 
 
@@ -120,7 +121,7 @@ def summed(losses: Iterable[Loss]) -> Guarantee:
     epsilon, delta = map(float, basic(kinds))
     return replace(
         sequential(loss.guarantee for loss in kinds), epsilon=epsilon, delta=min(delta, 1.0),
-        how=f"basic composition of {kinds.total()} releases",
+        how=f"basic composition of {number_of(kinds.total(), 'release')}",
     )  # fmt: skip
 
 

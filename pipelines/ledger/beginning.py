@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mechanisms.channel import Neighbours
+from mechanisms.channel import AnyNeighbours
 from mechanisms.randomness import SecureRandom
 from pipelines.errors import FailedError, RequestError
 from pipelines.journal.journal import FactJournal, RivalError
@@ -23,6 +23,7 @@ from pipelines.ledger.snapshot import Snapshot, fact_of
 from pipelines.ledger.witness import Seen, witness_at
 from pipelines.storage.formats import OtherFormatError
 from pipelines.storage.secrets import state_folder
+from pipelines.wording import number_of
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def init(request: LedgerRequest, ledger: CollectionLedger | None = None) -> str:
 
 def adopt(
     path: str, witness: str | None, lost: Budget | None, surely: bool,
-    releases: Sequence[Standing] = (), neighbours: Neighbours | None = None,
+    releases: Sequence[Standing] = (), neighbours: AnyNeighbours | None = None,
 ) -> str:  # fmt: skip
     """Take over a ledger that is behind its witness, or without one.
 
@@ -126,7 +127,8 @@ def adopt(
     ledger.require_newest(())
     said = [f"{one.people}: {one.losses[0].neighbours}" for one in spent]
     more = f"; {_said(lost)} more is spent of each ({', '.join(said)})" if lost else ""
-    return f"adopted {path}: {len(snapshot.entries):,} entries, {len(people)} populations{more}"
+    whole = f"{number_of(len(snapshot.entries), 'entry')}, {number_of(len(people), 'population')}"
+    return f"adopted {path}: {whole}{more}"
 
 
 def _before(
@@ -195,7 +197,7 @@ def _populations(snapshot: Snapshot) -> dict[str, Population]:
     return populations | snapshot.populations
 
 
-def _neighbours(known: Entries) -> Neighbours:
+def _neighbours(known: Entries) -> AnyNeighbours:
     """Those of all known releases of a population, so that the account stays about them.
 
     Where they differ, or none is known, the dearer ones: as "replace" they count twice.
@@ -204,7 +206,7 @@ def _neighbours(known: Entries) -> Neighbours:
     return kinds.pop() if len(kinds) == 1 else "add or remove"
 
 
-def _lost(people: Population, lost: Budget, neighbours: Neighbours) -> Entry:
+def _lost(people: Population, lost: Budget, neighbours: AnyNeighbours) -> Entry:
     """What was spent, and no entry tells of, as an entry."""
     loss = Loss(
         model="central", epsilon=lost.epsilon, delta=lost.delta, unit=people.unit,
@@ -264,8 +266,8 @@ def _require_vacant(ledger: CollectionLedger, place: str, before: set[str]) -> N
     seen = witness_at(place, ledger.backoff).seen()
     if seen is not None and seen.ledger not in before:
         raise RequestError(
-            f"--witness: {place} has seen a ledger of {seen.changes} changes that is not at "
-            f"{ledger.where}: put it back (a new one would forget what was spent), or name "
+            f"--witness: {place} has seen a ledger of {number_of(seen.changes, 'change')} that is "
+            f"not at {ledger.where}: put it back (a new one would forget what was spent), or name "
             "another place"
         )
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from mechanisms.channel import Guarantee, Neighbours
+from mechanisms.channel import AnyNeighbours, Guarantee
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.errors import RequestError
 from pipelines.ledger.spans import Span
@@ -57,7 +57,7 @@ class Loss(_Record):
         neighbours: which two inputs look alike.
         condition: of which units it holds, where not of all.
         apart: as `profile`, of a unit whose contribution becomes another where `neighbours` are
-            those with and without one.
+            others.
 
     >>> day = Guarantee("shuffle", epsilon=0.1, delta=1e-8, unit="user", how="enumeration")
     >>> Loss.of(day).guarantee == day
@@ -70,7 +70,7 @@ class Loss(_Record):
     unit: str
     how: str
     profile: tuple[tuple[float, float], ...] = Field((), max_length=_POINTS)
-    neighbours: Neighbours = "replace"
+    neighbours: AnyNeighbours = "replace"
     condition: str = ""
     apart: tuple[tuple[float, float], ...] = Field(default=(), max_length=_POINTS)
 
@@ -127,9 +127,9 @@ class Loss(_Record):
             epsilon, delta = profile.epsilons[-1], profile.deltas[-1]
         if not delta < 1:
             raise RequestError(
-                f"--ledger: a release at epsilon {self.epsilon:g}, delta {self.delta:g} that hides "
-                "who takes part promises nothing beside one that does not: give it a population of "
-                "its own"
+                f"--ledger: a release at epsilon {self.epsilon:g}, delta {self.delta:g}, about "
+                f"{self.neighbours} neighbours, promises nothing beside one about others: give it "
+                "a population of its own"
             )
         return Loss(
             model=self.model, epsilon=epsilon, delta=delta, unit=self.unit, how=self.how,

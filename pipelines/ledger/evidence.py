@@ -10,6 +10,7 @@ from pipelines.ledger.key import VARIABLE, fingerprint
 from pipelines.ledger.snapshot import Snapshot
 from pipelines.ledger.witness import Seen
 from pipelines.storage.formats import OtherFormatError
+from pipelines.wording import number_of
 
 NEWEST = 16  # releases that a run looks at: an older copy of a ledger lacks the newest first
 
@@ -60,8 +61,8 @@ def require_witnessed(heads: Mapping[int, str], seen: Seen, name: str, where: st
     """
     if seen.changes > max(heads):
         raise RequestError(
-            f"--ledger: {where} has {max(heads)} changes, and {name} knows of {seen.changes}: "
-            f"it is an older copy; {_RESTORE}"
+            f"--ledger: {where} has {number_of(max(heads), 'change')}, and {name} knows of "
+            f"{seen.changes}: it is an older copy; {_RESTORE}"
         )
     if heads.get(seen.changes) != seen.head:
         raise RequestError(

@@ -27,6 +27,7 @@ from pipelines.ledger import merkle
 from pipelines.ledger.entries import Entry
 from pipelines.releases.signature import Keys, is_signed, key_id, named, signing_key
 from pipelines.storage.paths import new_file
+from pipelines.wording import number_of
 
 LEAVES, HEAD = "leaves", "head.json"
 _FLAG = "--output"
@@ -39,6 +40,10 @@ _SALTED = b"hushbeam salt of what is opened 1\n"
 
 class LogError(ValueError):
     """A log is not as it was published, or does not go on from what was seen of it."""
+
+
+class UnreadableError(LogError):
+    """A file of a log, or a head, cannot be read, so nothing is known of it."""
 
 
 class Opened(NamedTuple):
@@ -159,13 +164,14 @@ class PublicLog:
             raise LogError("the head that was seen is of another ledger")
         if seen.size > head.size:
             raise LogError(
-                f"the log has {head.size:,} leaves, and {seen.size:,} were seen: it was rolled back"
+                f"the log has {number_of(head.size, 'leaf')}, and {seen.size:,} were seen: it was "
+                "rolled back"
             )
         proof = merkle.consistency(self.leaves, seen.size)
         roots = bytes.fromhex(seen.root), bytes.fromhex(head.root)
         if not merkle.is_consistent(seen.size, head.size, proof, *roots):
             raise LogError(
-                f"its first {seen.size:,} leaves are not those that were seen: it forked"
+                f"its leaves up to {seen.size:,} are not those that were seen: it forked"
             )
 
 
@@ -173,13 +179,14 @@ def read_head(file: str, keys: Keys) -> LogHead:
     """A head that somebody has kept.
 
     Raises:
-        LogError: it cannot be read, is no head, or is signed by none of the keys.
+        LogError: it is no head, or is signed by none of the keys; an UnreadableError if it
+            cannot be read.
     """
     try:
         head = LogHead.model_validate_json(_read(Path(file), 1 << 12))
         own = is_signed(head.signed, bytes.fromhex(head.signature), keys)
     except OSError as error:
-        raise LogError(f"{file} cannot be read: {reason(error)}") from None
+        raise UnreadableError(f"{file} cannot be read: {reason(error)}") from None
     except (ValidationError, ValueError):
         raise LogError(f"{file} is no head of a log") from None
     if not own:
@@ -191,13 +198,16 @@ def read_log(folder: str, keys: Keys) -> PublicLog:
     """A log that somebody has published, or mirrors.
 
     Raises:
-        LogError: it cannot be read, or its leaves are not those that its head has signed.
+        LogError: its leaves are gone, or are not those that its head has signed; an
+            UnreadableError if it cannot be read.
     """
     head = read_head(os.path.join(folder, HEAD), keys)
     try:
         content = _read(Path(folder, LEAVES), _LARGEST)
+    except FileNotFoundError:
+        content = b""
     except OSError as error:
-        raise LogError(f"{folder}/{LEAVES} cannot be read: {reason(error)}") from None
+        raise UnreadableError(f"{folder}/{LEAVES} cannot be read: {reason(error)}") from None
     # More than were signed may stand there: leaves are written before the head is.
     leaves = tuple(content[k : k + _HASH] for k in range(0, _HASH * head.size, _HASH))
     if len(content) < _HASH * head.size or merkle.root(leaves).hex() != head.root:
@@ -209,7 +219,7 @@ def _read(path: Path, most: int) -> bytes:
     with path.open("rb") as stream:
         content = stream.read(most + 1)
     if len(content) > most:
-        raise OSError("it is larger than any")
+        raise LogError(f"{path} is larger than any that hushbeam writes")
     return content
 
 

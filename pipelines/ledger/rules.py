@@ -15,7 +15,7 @@ from pipelines.ledger.accounting import Losses, fits, largest_share, total
 from pipelines.ledger.entries import Budget, Entry, Loss, Noise, Population, Scope
 from pipelines.ledger.listing import Entries
 from pipelines.ledger.spans import PASS, Span, meet
-from pipelines.wording import upward
+from pipelines.wording import number_of, upward
 
 
 class BudgetExceeded(WithheldError):
@@ -276,7 +276,7 @@ def _refusal(
     line = (
         f"the budget of {request.whose} (epsilon {budget.epsilon:g}, delta "
         f"{budget.delta:g}, per {request.unit}{within}) does not hold this release: spent by "
-        f"{len(counted)} releases: {_said(spent, budget)}; with it: "
+        f"{number_of(len(counted), 'release')}: {_said(spent, budget)}; with it: "
         f"{_said(spent + Counter(losses), budget)}; {_would_fit(spent, losses, budget)}"
     )
     if chosen:

@@ -23,6 +23,7 @@ from pipelines.releases import release
 from pipelines.request.spans import seconds_of
 from pipelines.storage.paths import DAY
 from pipelines.storage.stores import require_reachable
+from pipelines.wording import number_of
 from transforms.columns import is_moment, type_name
 from transforms.elements.progress import FILES, READ, ROWS
 from transforms.encoders.domain import DeclaredValues, Domain, IntegerRange, integer_range
@@ -186,7 +187,7 @@ class Telemetry:
             return None
         if hidden:
             return "they hold other rows than before"
-        return f"they hold {rows:,} rows, and held {self.rows:,} before"
+        return f"they hold {number_of(rows, 'row')}, and held {self.rows:,} before"
 
     def seen(self, view: View) -> Telemetry:
         """The same with the columns that are derived.

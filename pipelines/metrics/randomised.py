@@ -21,7 +21,16 @@ from pipelines.metrics.shuffling import Shuffling, mixed
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.metrics.unusable.share import Share
 from pipelines.releases.statement import counted, head, versions
-from pipelines.wording import ALIKE, FUSED, LEFT_OUT, among, counting_on, one_of_many, protected
+from pipelines.wording import (
+    ALIKE,
+    FUSED,
+    LEFT_OUT,
+    among,
+    counting_on,
+    number_of,
+    one_of_many,
+    protected,
+)
 from transforms.elements.progress import REPORTS
 from transforms.encoders.users import UserDigest, fresh_digest
 
@@ -265,7 +274,7 @@ class Randomised(Metric):
         reports = counted.get(REPORTS, 0)
         if reports >= self.min_reports:
             return None
-        return f"{reports:,} reports came, fewer than --min-reports {self.min_reports:,}"
+        return f"{number_of(reports, 'report')} came, fewer than --min-reports {self.min_reports:,}"
 
 
 def _treatment(metric: Randomised, estimate: Any) -> dict[str, Any]:

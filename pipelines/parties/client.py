@@ -43,7 +43,7 @@ from pipelines.request import answers
 from pipelines.request.requests import no_more
 from pipelines.storage import secrets
 from pipelines.views.console import Screen, rejects
-from pipelines.wording import upward
+from pipelines.wording import number_of, upward
 from transforms.elements.conservation import fail_lost
 from transforms.elements.progress import REPORTS, ROWS
 from transforms.files.kinds import DisagreeError
@@ -355,14 +355,14 @@ def _write(path: str, blocks: Sequence[Reports]) -> None:
 def _say(output: str, counted: Mapping[str, int], parted: Split) -> None:
     """How many reports there are, and how many rows could not be used."""
     made = counted.get("reports", 0)
-    line = f"{made:,} report{'s' * (made > 1)} in {output}"
+    line = f"{number_of(made, 'report')} in {output}"
     line = line if made else "0 reports: there is nothing to send"
     lost = rejects(counted)
     strangers = lost.pop(UNKNOWN, 0)
     answers.tell(output=output)
     if not parted.counters:  # else the shuffler's noise hides how many take part: answers are kept
         answers.tell(reports=made, rejects=lost, left_out=strangers)
-    line += "".join(f"; {size:,} rows: {name}" for name, size in lost.items())
+    line += "".join(f"; {number_of(size, 'row')}: {name}" for name, size in lost.items())
     line += f"; left out: {strangers:,} {UNKNOWN}" * bool(strangers)
     if parted.job.plan.tokens is not None:
         line += "; none has a token yet: `hushbeam parties tokens spend` posts each with one"

@@ -51,6 +51,7 @@ from pipelines.request import answers
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, read
 from pipelines.views.console import Screen
+from pipelines.wording import number_of
 from transforms.elements.blocks import Generator, GroupOnce, bucket_count
 from transforms.elements.conservation import ADDED, DRAWN, LostError
 from transforms.elements.progress import LOST, WITHHELD, tally
@@ -386,7 +387,7 @@ def _hand_over(
     lost = "".join(f"; {size:,} dropped: {name}" for name, size in made.dropped.items())
     among = "which passed the threshold" if parted.strings else "dummies among them"
     lines = (
-        f"{made.reports:,} reports came{lost}; keep these numbers from the collector",
+        f"{number_of(made.reports, 'report')} came{lost}; keep these numbers from the collector",
         f"{made.words:,} words in {output}, {among}",
     )
     for line in lines:

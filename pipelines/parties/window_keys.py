@@ -22,6 +22,7 @@ from pipelines.releases.key_list import KeyList, Role, WindowKey, signed, verifi
 from pipelines.request import answers
 from pipelines.storage.paths import flush, make_folders, new_file
 from pipelines.views.console import Screen
+from pipelines.wording import number_of
 
 LIST, SIGNER = "keys.json", "signing.public.pem"
 _SIGNING = "signing.private.pem"
@@ -215,5 +216,6 @@ def forget(request: ForgetRequest) -> int:
     except OSError as error:
         raise RequestError(f"--folder: {request.folder}: {reason(error)}") from None
     answers.tell(window=request.window, files=files)
-    Screen().say(f"{request.window}: {files} files destroyed here; destroy copies and backups, too")
+    destroyed = f"{number_of(files, 'file')} destroyed here"
+    Screen().say(f"{request.window}: {destroyed}; destroy copies and backups, too")
     return DONE

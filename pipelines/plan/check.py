@@ -27,7 +27,7 @@ from pipelines.plan.sample import there
 from pipelines.plan.split import split
 from pipelines.request import answers
 from pipelines.views.console import Screen
-from pipelines.wording import distinct_promises, one_line
+from pipelines.wording import distinct_promises, number_of, one_line
 
 _PLACEHOLDER = "WINDOW"
 _MOST_WINDOWS = 1000  # beyond which nobody looks
@@ -283,5 +283,5 @@ def _about_windows(job: PlanJob) -> tuple[str | None, list[str]]:
         return None, [f"windows do not compose: a unit is in one of them ({plan.unit})"]
     windows = further((), spend.records, spend.budget, _MOST_WINDOWS)
     more = " or more" if windows == _MOST_WINDOWS else ""
-    line = f"{budget} covers {windows:,} windows{more}, as the ledger composes them"
+    line = f"{budget} covers {number_of(windows, 'window')}{more}, as the ledger composes them"
     return None, [f"{line}; `hushbeam ledger show` tells what is left"]

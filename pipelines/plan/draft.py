@@ -195,7 +195,7 @@ def _metric(
             yield f"  - {{name: {own}, kind: histogram, {about}}}"
     elif is_numeric(kind):
         yield "  # TO FINISH: bounds are public knowledge, and never taken from the log"
-        yield f'  # - {{name: {own}, kind: mean, column: {text}, bounds: [LEAST, MOST]}}'
+        yield f"  # - {{name: {own}, kind: mean, column: {text}, bounds: [LEAST, MOST]}}"
     elif pa.types.is_boolean(kind):
         yield "  # TO FINISH: a file with the lines true and false"
         about = f"column: {text}, domain: truths.txt"

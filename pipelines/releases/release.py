@@ -54,19 +54,20 @@ def require_vacant(folder: str) -> None:
         )
 
 
-def newest(patterns: Sequence[str], most: int | None) -> list[str]:
+def newest(patterns: Sequence[str], most: int | None, file: str = STATEMENT) -> list[str]:
     """Folders that hold a release, the newest first.
 
     Args:
         patterns: globs of folders.
         most: at most so many.
+        file: that such a folder holds.
     """
-    matches = FileSystems.match([_join(pattern, STATEMENT) for pattern in patterns])
+    matches = FileSystems.match([_join(pattern, file) for pattern in patterns])
     files = {entry.path: entry for match in matches for entry in match.metadata_list}
     # Beam's `*` takes hidden folders, too: those are not released yet, or never.
     shown = [path for path in files if not _is_hidden(path)]
     by_time = sorted(shown, key=lambda path: -(files[path].last_updated_in_seconds or 0))
-    return [path[: -len(STATEMENT)].rstrip("/") for path in by_time[:most]]
+    return [path[: -len(file)].rstrip("/") for path in by_time[:most]]
 
 
 def _is_hidden(statement: str) -> bool:

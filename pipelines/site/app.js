@@ -178,7 +178,7 @@ const hushbeam = (() => {
     put(place, chart);
     if (drawn.labels.length > 1) put(place, choices);
     put(place, el("p", { class: "note" },
-      `Bands cover all ${drawn.labels.length * windows.length} figures of this trend together with probability ${table.confidence}. Drag over the chart to look closer; double-click to see all.`));
+      `Bands cover all figures of this trend (${drawn.labels.length * windows.length}) together with probability ${table.confidence}. Drag over the chart to look closer; double-click to see all.`));
     mark();
     new ResizeObserver(() => plot && plot.setSize({ width: chart.clientWidth, height: 280 })).observe(chart);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
@@ -214,10 +214,16 @@ const hushbeam = (() => {
         ? el("th", { scope: "col" }, head) : el("td", {})))), el("tbody", {}, body))));
   }
 
+  /* An interval, an end of which may be open where numbers were clipped. */
+  function between(row, say) {
+    if (row.high_end === null) return row.low_end === null ? "" : `${say(row.low_end)} or more`;
+    return row.low_end === null ? `${say(row.high_end)} or less` : `${say(row.low_end)} to ${say(row.high_end)}`;
+  }
+
   /* Every figure of the newest release: as many rows as fit, found by a box. */
   function all(place, table) {
     const found = rows(table.now), shown = 50;
-    const errors = found.some((row) => (row.standard_error ?? null) !== null), intervals = found.some((row) => row.low_end !== null);
+    const errors = found.some((row) => (row.standard_error ?? null) !== null), intervals = found.some((row) => row.low_end !== null || row.high_end !== null);
     let most = shown;
     const body = el("tbody"), more = el("button", { type: "button" }), count = el("p", { class: "note", "aria-live": "polite" });
     const box = el("input", { type: "search", "aria-label": "Find a figure", placeholder: "Find a figure", oninput: () => { most = shown; fill(); } });
@@ -225,11 +231,11 @@ const hushbeam = (() => {
       const wanted = box.value.toLowerCase();
       const kept = wanted ? found.filter((row) => row.label.toLowerCase().includes(wanted)) : found;
       body.replaceChildren(...kept.slice(0, most).map((row) => {
-        const spread = row.low_end === null ? null : (row.high_end - row.low_end) / 4;
+        const spread = row.low_end === null || row.high_end === null ? null : (row.high_end - row.low_end) / 4;
         const error = row.standard_error ?? null, say = (value, by) => number(value, by, table.figure);
         return el("tr", {}, el("th", { scope: "row" }, row.label), el("td", {}, say(row.estimate, error ?? spread)),
           errors ? el("td", {}, error === null ? "" : say(error, error)) : null,
-          intervals ? el("td", {}, row.low_end === null ? "" : `${say(row.low_end, spread)} to ${say(row.high_end, spread)}`) : null);
+          intervals ? el("td", {}, between(row, (end) => say(end, spread))) : null);
       }));
       aligned(body.parentElement);
       count.textContent = `${Math.min(most, kept.length).toLocaleString("en")} of ${kept.length.toLocaleString("en")}`;

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import DONE, RequestError
 from pipelines.request import answers
 from pipelines.request.commands import deferred
+from pipelines.wording import number_of
 
 if TYPE_CHECKING:
     from pipelines.verify.verify import Report
@@ -81,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         pages = build(published, arguments.output, budgets, page(report), report.faulty)
     index = f"{arguments.output}/index.html"
     answers.tell(pages=pages, releases=len(published), index=index)
-    print(f"{pages:,} pages over {len(published):,} metrics' releases: {index}")
+    made = f"{number_of(pages, 'page')} over {number_of(len(published), 'release')} of metrics"
+    print(f"{made}: {index}")
     if arguments.serve is not None:
         from pipelines.site.serve import serve
 

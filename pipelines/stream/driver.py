@@ -40,6 +40,7 @@ from pipelines.stream.release import Backlog, ReleaseWindow, enough, publish
 from pipelines.stream.state import State
 from pipelines.stream.windows import Streamed
 from pipelines.views.console import rejects
+from pipelines.wording import number_of
 from transforms.encoders.users import UserDigest
 from transforms.rows.windowed import ToWindows
 from transforms.units.once_per_window import OncePerWindow
@@ -282,7 +283,7 @@ class Driver:
             raise
         reports = max(part.reports for part in backlog.values())
         folder = output_of(self.streamed.plan, self.streamed.windows.name(start))
-        what = f"{reports:,} reports, released: {folder}"
+        what = f"{number_of(reports, 'report')}, released: {folder}"
         self._tell(start, what, release=folder, reports=reports)
         return True
 

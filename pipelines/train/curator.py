@@ -18,6 +18,7 @@ from mechanisms.learning.objective import Objective
 from mechanisms.learning.optimisers import Momentum, Progress
 from mechanisms.learning.scores import Numbers
 from mechanisms.privacy.composition import Neighbours
+from mechanisms.privacy.loss import PrivacyLoss
 from mechanisms.privacy.sampled_gaussian import Accountant
 from mechanisms.randomness import RandomSource
 from mechanisms.targets.rules import default_delta
@@ -34,10 +35,11 @@ _ZEROED_OUT = (
     "numbers of rows, and with them lots, steps and noise, stay; so, by an account of rows added "
     "or removed: "
 )
+_ANOTHER = "of_another_row_in_its_place"
 _BESIDE: dict[str, tuple[Accountant, Neighbours]] = {
     "by_renyi_divergences": ("rdp", "add or remove"),
     "by_the_moments_accountant": ("moments", "add or remove"),
-    "of_another_row_in_its_place": ("pld", "replace one"),
+    _ANOTHER: ("pld", "replace one"),
 }
 
 
@@ -103,9 +105,12 @@ class CuratorPlan:
         """From what the price follows."""
         return self.run.noisy(self.delta, self.averages)
 
-    @property
-    def profile(self) -> None:
-        """None: what the release reveals is known at one delta alone."""
+    @cached_property
+    def profile(self) -> PrivacyLoss:
+        """What a ledger composes: the promise; beside releases of others, of another row's."""
+        own, another = self.guarantees[0], self.beside.get(_ANOTHER)
+        apart = None if another is None else PrivacyLoss.from_guarantee(another)
+        return replace(PrivacyLoss.from_guarantee(own), apart=apart)
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from mechanisms.central.exponential import FirstAbove
+from mechanisms.privacy.gaussian_filter import range_of_gaussian
+from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.errors import RequestError
 from pipelines.journal.ask_session import AskSession
 from pipelines.verify.verdict import Check, fault, holds, unchecked
@@ -13,6 +16,7 @@ from pipelines.verify.verdict import Check, fault, holds, unchecked
 _SUBJECT = "price"
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError)
 _ROUNDED = 1e-9
+_TOO_NEAR = "one of them counts its sampler as nearer to its law than it is"
 _SELECTING = ("most-common", "first-above")  # questions that no noisy number answers
 
 
@@ -52,8 +56,50 @@ def _wrong(session: AskSession, said: Mapping[str, Any]) -> str:
         mu, answer = budget.mu_of(one["parts"]), one["answer"]
         if not one["guarantee"]["epsilon"] >= budget.epsilon_of(one["parts"]) * (1 - _ROUNDED):
             return "one of them promises more than its part of the budget buys"
-        # A unit moves a number by 1 at the least; by how much more its statement does not say.
-        figures = one["question"] not in _SELECTING or "noisy" in answer
-        if figures and not mu**2 * (answer["variance"] - 1 / 12) >= 1 - _ROUNDED:
+        if one["question"] in _SELECTING:
+            if wrong := _selected(one, mu):
+                return wrong
+            continue
+        squared = answer["variance"] - 1 / 12
+        if not mu**2 * squared >= _moved(one) * (1 - _ROUNDED):
             return "one of them has less noise than its part of the budget buys"
+        far = len(answer["noisy"]) * RoundedNormal(math.sqrt(squared)).farthest
+        if not one["distance"] >= far * (1 - _ROUNDED):
+            return _TOO_NEAR
     return ""
+
+
+def _selected(one: Mapping[str, Any], mu: float) -> str:
+    """How what a selection says of its own error differs from what its price gives; or nothing."""
+    most, span = one["request"].get("per_value", 1), range_of_gaussian(mu)
+    values = len(one["names"])
+    if one["question"] == "first-above":
+        chosen = FirstAbove(span, most)
+        own, error, far = (
+            "standard_error",
+            chosen.standard_error,
+            chosen.distance(values),
+        )
+    else:
+        missed = 1 - one["answer"]["confidence"]
+        own, error, far = "within", most / span * math.log(values / missed), 0.0
+    if not math.isclose(one["answer"][own], error, rel_tol=_ROUNDED):
+        return "one of them is as near the truth as no part of the budget buys"
+    return "" if one["distance"] >= far * (1 - _ROUNDED) else _TOO_NEAR
+
+
+def _moved(one: Mapping[str, Any]) -> float:
+    """The squared distance by which a unit moves the numbers of an answer, by its question."""
+    request, scale = one["request"], one["answer"]["scale"]
+    groups = min(request.get("rows_per_user", 1), len(one["names"]))
+    if one["question"] == "count":
+        most = request.get("per_value", 1) / scale["unit"]
+    else:
+        low, high = map(float, request["bounds"].split(","))
+        most = max(abs(low), abs(high)) / abs(scale.get("unit", 1.0))
+    if one["question"] == "mean":
+        # A unit moves a sum from the middle of the bounds, and a number of values.
+        if [scale["low"], scale["half"]] != [low, (high - low) / 2]:
+            raise ValueError("an average is told within other bounds than its question's")
+        return float(2 * groups * scale["people"] ** 2)
+    return float(groups * most**2)

@@ -18,6 +18,7 @@ from pipelines.verify.verdict import Check, fault, holds, shown, unchecked
 from pipelines.views import plan_page, report
 from pipelines.views.headline import chosen
 from pipelines.views.pages import placed
+from pipelines.wording import number_of
 
 _SUBJECT, _PAGES = "files", "pages"
 # What statements and tables of anybody may raise on their way to a page.
@@ -59,7 +60,7 @@ def of_release(
         yield holds(_PAGES, f"{len(pages):,}, written again from statements and tables")
     rest = sorted(name for name in names if name not in written)
     if rest:
-        said = f"{len(rest):,} files of which nothing is known but who signed them"
+        said = f"{number_of(len(rest), 'file')} of which nothing is known but who signed them"
         yield unchecked(_SUBJECT, said, map(shown, rest))
 
 

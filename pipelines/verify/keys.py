@@ -10,6 +10,7 @@ from pipelines.errors import RequestError, because
 from pipelines.releases.key_list import KeyList, WindowKey, verified
 from pipelines.releases.signature import public_key
 from pipelines.verify.verdict import Check, fault, holds, unchecked
+from pipelines.wording import number_of
 
 _SUBJECT = "keys"
 
@@ -51,7 +52,8 @@ def of_lists(files: Sequence[str], signer: str) -> list[Check]:
             return [fault(_SUBJECT, f"the {one.role} key of window {one.window} is none")]
     shared = [one for one in joined.keys if times[one] > 1]
     number, alone = len(joined.keys), len(joined.keys) - len(shared)
-    said = f"{len(shared):,} of {number:,} keys are alike in all lists that have them"
-    why = f"{alone:,} of {number:,} keys stand in one list alone: name lists that others fetched"
+    keys = number_of(number, "key")
+    said = f"alike in all lists that have them: {len(shared):,} of {keys}"
+    why = f"in one list alone: {alone:,} of {keys}: name lists that others fetched"
     checks = [holds(_SUBJECT, said)] * bool(shared) + [unchecked(_SUBJECT, why)] * bool(alone)
     return checks or [unchecked(_SUBJECT, "the lists have no keys")]

@@ -13,6 +13,8 @@ from mechanisms.privacy.loss import worst_profile
 from pipelines.errors import RequestError
 from pipelines.ledger.accounting import short, summed, total
 from pipelines.ledger.entries import Loss
+from pipelines.metrics import registry
+from pipelines.metrics.options import BY_REPORT, MetricOptions
 from pipelines.verify.stated import (
     MODELS,
     NEIGHBOURS,
@@ -45,10 +47,15 @@ def of_metric(name: str, said: Statement) -> Check:
     promise, record = said["guarantees"]["release"], said.get("design")
     if promise["epsilon"] is None:
         return unchecked(_SUBJECT, f"{name}: nothing is promised")
-    if record is None and _may_lack_design(said):
-        return unchecked(_SUBJECT, f"{name}: its price cannot be computed from its statement yet")
     if record is None:
-        return fault(_SUBJECT, f"{name}: it has no design, from which its price follows")
+        try:
+            wrong = _lacking(said)
+        except _STRANGE:
+            wrong = "and its statement lacks what would tell why"
+        if wrong:
+            return fault(_SUBJECT, f"{name}: it has no design, {wrong}")
+        claims = "it says that it is made of randomised reports, and has no design to show it"
+        return unchecked(_SUBJECT, f"{name}: {claims}")
     epsilon, delta = promise["epsilon"], promise["delta"]
     claim = f"epsilon {epsilon:.6g}, delta {delta:.3g}"
     try:
@@ -71,11 +78,20 @@ def of_metric(name: str, said: Statement) -> Check:
     return holds(_SUBJECT, f"{name}: {claim}, {tight}")
 
 
-def _may_lack_design(said: Statement) -> bool:
-    """Whether it is of randomised reports, whose mechanism may be anybody's."""
-    promise, drawn_by = said["guarantees"]["release"], said.get("request", {}).get("drawn_by")
-    replaced = promise.get("neighbours") == "replace" and promise["model"] in designs.MODELS
-    return replaced and drawn_by in (None, "each-report")
+def _lacking(said: Statement) -> str:
+    """How what a release says of itself needs a design; empty of reports, of any mechanism."""
+    promised, request = said["guarantees"], said.get("request", {})
+    release, kind = promised["release"], str(said["release"])
+    replaced = release.get("neighbours") == "replace" and release["model"] in designs.MODELS
+    if not (replaced and request.get("drawn_by") in (None, BY_REPORT)):
+        return "from which its price follows"
+    if registry.known(kind) and not issubclass(registry.options(kind), MetricOptions):
+        return f"and no {kind} is made of randomised reports"
+    if "cut" in said or type(said.get("n")) is not int or "rejects" not in said:
+        return "and it does not count reports, as releases that are made of them do"
+    if release["model"] == "local" and promised["local"]["epsilon"] is None:
+        return "and nothing is promised of the reports that it says it is made of"
+    return ""
 
 
 def _met(design: Any, epsilon: float, delta: float) -> bool:

@@ -18,9 +18,12 @@ from pipelines.releases.release import STATEMENT
 from pipelines.releases.signature import SIGNATURE, Keys, SignatureError, require_signed
 from pipelines.verify import answers, files, price, tables, words
 from pipelines.verify.verdict import Check, fault, holds, shown, unchecked
+from pipelines.wording import number_of
 from transforms.files.systems import FileSystems, escaped
 
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+# What a statement of anybody may raise where nothing more is known of it.
+_ANY = (*_STRANGE, ArithmeticError, RecursionError, RequestError)
 _GROWING = ("running totals", "window alarm", "gaussian filter")
 _NOTHING = {"epsilon": 0.0, "delta": 0.0}
 
@@ -33,16 +36,20 @@ class Verifier:
         keys: of who publishes, had from them.
         log: the ledger's, or a mirror of it; None if he has none.
         seen: a head of it that he, or a witness, has kept; None if nobody has.
+        wrong: how the log, or that head, is not as it was signed; empty if it is, or there is none.
     """
 
     keys: Keys
     log: PublicLog | None = None
     seen: LogHead | None = None
+    wrong: str = ""
     # Change of a log -> what it paid for.
     _paid_for: dict[tuple[str, int], tuple[str, frozenset[str]]] = field(default_factory=dict)
 
     def of_log(self) -> Check:
         """Whether the log goes on from what was seen of it."""
+        if self.wrong:
+            return fault("ledger", self.wrong)
         if self.log is None:
             return unchecked("ledger", "no --log: nothing shows what else was paid for")
         head = self.log.head
@@ -55,7 +62,9 @@ class Verifier:
             self.log.require_later(self.seen)
         except LogError as error:
             return fault("ledger", str(error))
-        return holds("ledger", f"{head.size:,} changes, and {self.seen.size:,} were seen before")
+        return holds(
+            "ledger", f"{number_of(head.size, 'change')}, and {self.seen.size:,} were seen before"
+        )
 
     def of_release(self, folder: str) -> list[Check]:
         """What holds of a release, what does not, and what nobody can tell.
@@ -70,7 +79,14 @@ class Verifier:
                 *signed,
                 unchecked("statement", "nothing else is looked at: it is not as signed"),
             ]
-        return [*signed, *self._content(folder)]
+        found = [*signed]
+        try:
+            # One by one, so that what was found stays.
+            for one in self._content(folder):
+                found.append(one)
+        except _ANY:
+            found.append(fault("statement", "it is not as hushbeam writes statements"))
+        return found
 
     def _signature(self, folder: str) -> Iterator[Check]:
         try:
@@ -101,7 +117,7 @@ class Verifier:
         for line in wrong:
             yield fault("files", line)
         if not wrong:
-            yield holds("signature", f"of {len(digests):,} files")
+            yield holds("signature", f"of {number_of(len(digests), 'file')}")
 
     def _content(self, folder: str) -> Iterator[Check]:
         try:
@@ -142,6 +158,8 @@ class Verifier:
         stamp = whole.get("ledger")
         if stamp is None:
             return unchecked("ledger", "no ledger has paid for the release")
+        if self.log is None and self.wrong:
+            return unchecked("ledger", "the log is not as it was signed")
         if self.log is None:
             return unchecked("ledger", "no --log: nothing shows that its price was counted")
         try:

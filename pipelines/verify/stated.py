@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mechanisms import designs, honesty
+from mechanisms.adaptive_rounds import AdaptiveRounds
 from mechanisms.channel import Guarantee
 from mechanisms.counters.job_totals import JobTotals
+from mechanisms.counters.levels import Level
+from mechanisms.counters.split_mix import SplitMix
 from pipelines.wording import condition_of
 
 ROUNDED = 1 + 1e-9
@@ -25,6 +28,8 @@ _NAMED = (
     "model", "neighbours", "above", "horizon", "firings", "radius", "dimension", "cells",
     "max_messages", "bound",
 )  # fmt: skip
+# Kind -> from where its numbers are told: the lower one of its bounds, or 0.
+_FROM = {"sum": "zero", "mean": "low", "variance": "low"}
 _SPLIT = ("split and mix", "split and mix, two numbers")
 # What a statement says of a training -> what its design calls it.
 _TRAINING = {"lots": "steps", "probability_of_a_row": "rate", "noise_in_clips": "sigma"}
@@ -62,7 +67,7 @@ def contradiction(design: Any, model: str, said: Statement) -> str:
     for name in () if distinct else ("epsilon", "delta"):  # permanent noise is paid for by values
         if request.get(name) is not None and not promise[name] <= request[name] * ROUNDED:
             return f"it promises a larger {name} than its request"
-    if wrong := _contributed(design, request):
+    if wrong := _contributed(design, request, said["release"]):
         return wrong
     own: dict[str, Any] = {}
     if isinstance(design, designs.RandomisedReports) and design.model == "shuffle":
@@ -92,11 +97,15 @@ def contradiction(design: Any, model: str, said: Statement) -> str:
     return ""
 
 
-def _contributed(design: Any, request: Statement) -> str:
+def _contributed(design: Any, request: Statement, kind: str) -> str:
     """How a unit may move less in a design than its request lets it; empty if nowise."""
+    design = design.rounds[-1] if isinstance(design, AdaptiveRounds) else design
     many, most = request.get("rows_per_user") or 1, request.get("per_value") or 1
     levels = getattr(design, "levels", ())
     own = levels[: len(levels) - getattr(design, "beside", 0)]
+    far = _farthest(design, own) if kind in _FROM else None
+    if far is not None and not far * ROUNDED >= _span(request, kind):
+        return "a unit moves its figures by less in its design than its bounds let it"
     rows = getattr(design, "rows", 1)
     if any(level.slots * rows < min(many, level.counters) for level in own):
         return f"a unit raises fewer counters in its design than its {many:,} rows"
@@ -105,6 +114,35 @@ def _contributed(design: Any, request: Statement) -> str:
     if own and most > 1 and not reach >= most:
         return f"a unit adds less in its design than {most:,}"
     return ""
+
+
+def bounds_compared(said: Statement) -> bool:
+    """Whether bounds of numbers are held to how far a unit moves them in the design."""
+    design = said.get("design")
+    rounds = design.get("rounds") if isinstance(design, dict) else None
+    record = rounds[-1] if isinstance(rounds, list) and rounds else design
+    return said["release"] in _FROM and isinstance(record, dict) and "unit" in record
+
+
+def _farthest(design: Any, levels: Sequence[Level]) -> float | None:
+    """How far a unit moves numbers in a design, by the units it has; None if it has no such."""
+    if not hasattr(design, "unit"):
+        return None
+    parts = getattr(design, "parts", ())
+    if isinstance(design, SplitMix):
+        reach = float(max(design.high, -design.low))
+    elif parts:
+        reach = float(max(max(part.high, -part.low) for part in parts))
+    else:
+        weights = [level.weight for level in levels]
+        reach = max(abs(math.fsum(w for w in weights if sign * w > 0)) for sign in (1, -1))
+    return reach * (design.unit or 0.0)
+
+
+def _span(request: Statement, kind: str) -> float:
+    """How far numbers within the bounds of a request reach from where they are told."""
+    low, high = map(float, request["bounds"].split(","))
+    return high - low if _FROM[kind] == "low" else max(abs(low), abs(high))
 
 
 def _unit(design: Any, request: Statement) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mechanisms import designs
 from pipelines.errors import RequestError
 from pipelines.releases import schema, statements
 from pipelines.verify.verdict import Check, fault, holds
@@ -76,6 +77,7 @@ def _wrong(table: pa.Table, file: str, said: Mapping[str, Any]) -> str:
         _figures(columns)
         or ("" if figure in schema.AVERAGES else _people(columns, said))
         or (_shares(table, said) if figure == "share" else "")
+        or (_units(columns, said) if figure == "sum" else "")
     )
 
 
@@ -89,13 +91,19 @@ def _figures(columns: Mapping[str, Any]) -> str:
     estimate, error = columns["estimate"], columns["standard_error"]
     if np.isinf(estimate).any() or np.isinf(error).any() or (error < 0).any():
         return "an estimate or an error is none"
-    slack = _ROUNDED * (np.abs(estimate) + 1)
+    slack = _ROUNDED * (np.abs(np.nan_to_num(estimate)) + 1)
     for suffix in ("", "_simultaneous"):
         lower, upper = columns[f"lower{suffix}"], columns[f"upper{suffix}"]
+        if np.isinf(lower).any() or np.isinf(upper).any() or (lower > upper + slack).any():
+            return "an interval has no two ends, the lower one first"
         if (lower > estimate + slack).any() or (upper < estimate - slack).any():
             return "an interval does not contain its estimate"
         if (lower > columns["lower"] + slack).any() or (upper < columns["upper"] - slack).any():
             return "an interval that holds together is narrower than one that holds alone"
+    # An end may be open, but not of what is known exactly, such as how many reports there are.
+    ends = [columns[name] for name in ("lower", "upper")]
+    if ((error == 0) & ~(np.abs(ends - estimate) <= slack).all(axis=0)).any():
+        return "an error of 0 stands beside an interval that is no point"
     return ""
 
 
@@ -106,6 +114,18 @@ def _people(columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
     if known is None or np.allclose(n, known, rtol=_ROUNDED):
         return ""
     return "n is another number than the statement's"
+
+
+def _units(columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+    """Sums beside the noise of their design, in units of the size that it says."""
+    record = said.get("design")
+    if not isinstance(record, dict) or record.get("unit") is None:
+        return ""
+    design = designs.read(record)
+    noise = math.sqrt(getattr(design, "column_variance", 0.0)) * design.unit
+    if (columns["standard_error"] >= noise * (1 - _ROUNDED)).all():
+        return ""
+    return "sums have less noise than the units of their design"
 
 
 def _shares(table: pa.Table, said: Mapping[str, Any]) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import RequestError
-from pipelines.ledger.public_log import HEAD, LogError, read_head, read_log
-from pipelines.releases import history
-from pipelines.releases.signature import public_keys
+from pipelines.ledger.public_log import HEAD, LogError, UnreadableError, read_head, read_log
+from pipelines.releases import history, release
+from pipelines.releases.signature import SIGNATURE, public_keys
 from pipelines.verify.keys import of_lists
 from pipelines.verify.release import Verifier
 from pipelines.verify.verdict import LIMIT, Check, Outcome
+from pipelines.wording import number_of
 
 LOG, KEYS = "ledger's log", "window keys"
 
@@ -58,8 +59,7 @@ class Report:
     @property
     def counts(self) -> str:
         """Both, for people."""
-        faults = "1 fault" if self.faults == 1 else f"{self.faults:,} faults"
-        return f"{faults}, {self.unchecked:,} not checked"
+        return f"{number_of(self.faults, 'fault')}, {self.unchecked:,} not checked"
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
@@ -85,22 +85,31 @@ def opened(keys: Sequence[str], log: str | None = None, head: str | None = None)
         head: file of a head of it that was kept; the log's own file tells nothing.
 
     Raises:
-        RequestError: one of them cannot be read, or is signed by none of the keys.
+        RequestError: one of them cannot be read, or a key is none. What can be read of a log and
+            a head, and belies the other, is a fault that verification finds.
     """
     public = public_keys("--key", keys)
     if head is not None and log is None:
         raise RequestError("--head is compared with a log: name that with --log")
-    try:
-        known = None if log is None else read_log(log, public)
-    except LogError as error:
-        raise RequestError(f"--log: {error}") from None
-    try:
-        seen = None if head is None else read_head(head, public)
-        if head is not None and log is not None and os.path.samefile(head, os.path.join(log, HEAD)):
-            seen = None
-        return Verifier(public, known, seen)
-    except LogError as error:
-        raise RequestError(f"--head: {error}") from None
+    if head is not None and log is not None and _same(head, os.path.join(log, HEAD)):
+        head = None
+    known, seen, wrong = None, None, list[str]()
+    for flag, place in (("--log", log), ("--head", head)):
+        try:
+            if place is not None and flag == "--log":
+                known = read_log(place, public)
+            elif place is not None:
+                seen = read_head(place, public)
+        except UnreadableError as error:
+            raise RequestError(f"{flag}: {error}") from None
+        except LogError as error:
+            wrong.append(str(error))
+    return Verifier(public, known, seen, "; ".join(wrong))
+
+
+def _same(head: str, own: str) -> bool:
+    """Whether a head that was kept is the log's own file; one that is gone is not."""
+    return os.path.exists(head) and os.path.exists(own) and os.path.samefile(head, own)
 
 
 def verified(
@@ -116,7 +125,28 @@ def verified(
     Raises:
         RequestError: there is none, or a list cannot be read.
     """
-    folders = [folder.rstrip("/") for pattern in releases for folder in history.folders_in(pattern)]
+    folders = [folder.rstrip("/") for pattern in releases for folder in _folders(pattern)]
     findings = {LOG: [verifier.of_log()]}
     findings |= {KEYS: of_lists(lists, signer)} if lists else {}
     return Report(findings | {one: verifier.of_release(one) for one in dict.fromkeys(folders)})
+
+
+def _folders(pattern: str) -> list[str]:
+    """The releases of a pattern, those without a statement among them: somebody has taken it away.
+
+    Raises:
+        RequestError: there is none, or it cannot be looked at.
+    """
+    try:
+        signed = release.newest([pattern], None, SIGNATURE)
+        signed = signed or release.newest([f"{pattern}/*"], None, SIGNATURE)
+    except (OSError, ValueError, ImportError):
+        signed = []  # what cannot be looked at `folders_in` refuses, and says why
+    try:
+        found = history.folders_in(pattern)
+    except RequestError:
+        if not signed:
+            raise
+        found = []
+    parts = tuple(f"{folder}/" for folder in signed)
+    return list(dict.fromkeys([*(one for one in found if not one.startswith(parts)), *signed]))

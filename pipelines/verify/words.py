@@ -14,6 +14,7 @@ from typing import Any
 from mechanisms.channel import Guarantee
 from pipelines.metrics.first_round import chosen_words
 from pipelines.metrics.terms import cautioned, next_to_nothing
+from pipelines.verify.stated import bounds_compared
 from pipelines.verify.verdict import Check, fault, holds, shown, unchecked
 from pipelines.wording import CHANGES, counted_or_not, distinct_promises, meaning, shared
 
@@ -54,7 +55,7 @@ def of_release(whole: Statement, metrics: Mapping[str, Statement]) -> Iterator[C
         texts[_WHOLE] = [*others, *_beside(whole)]
         yield check
     if lines := shared(texts):
-        said_so = f"{len(lines):,} lines, proofs and fields, which nothing shows to be true"
+        said_so = f"lines, proofs and fields, which nothing shows to be true: {len(lines):,}"
         yield unchecked(_SUBJECT, said_so, map(shown, lines))
 
 
@@ -66,6 +67,8 @@ def _beside(said: Statement) -> Iterator[str]:
     fields = {name: part for name, part in said.items() if name not in _COMPARED}
     fields |= {f"guarantees.{name}": None for name in promised if name not in _PROMISES}
     yield from (f"{name}: {part}" for name, part in fields.items() if isinstance(part, str))
+    if "bounds" in said.get("request", {}) and not bounds_compared(said):
+        yield "bounds of numbers: how far one row moves a figure within them"
     rest = sorted(name for name, part in fields.items() if not isinstance(part, str))
     if rest:
         yield f"fields: {', '.join(rest)}"

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pipelines.errors import Notice
+from pipelines.wording import number_of
 from transforms.elements.progress import (
     CHANGED,
     DIVERGED,
@@ -104,7 +105,7 @@ def progress(console: Console, rows: int | None) -> Iterator[Callable[[Any], Non
 
         def look(_: float) -> None:
             counted = _counted(results)
-            said = f"{counted.get(REPORTS, 0):,} reports"
+            said = number_of(counted.get(REPORTS, 0), "report")
             said += "".join(f", {n:,} {name}" for name, n in rejects(counted).items())
             bar.update(task, completed=counted.get(ROWS, 0), said=said if counted else "starting")
 
@@ -120,7 +121,8 @@ def _beat(seconds: float, rows: int | None, results: Sequence[Any]) -> None:
     """A line of a job that nobody watches."""
     line = f"at work for {seconds / 60:.0f} min"
     if rows is not None and (counted := _counted(results)):
-        line += f": {counted.get(ROWS, 0):,} of {rows:,} rows, {counted.get(REPORTS, 0):,} reports"
+        reports = number_of(counted.get(REPORTS, 0), "report")
+        line += f": {counted.get(ROWS, 0):,} of {number_of(rows, 'row')}, {reports}"
     warnings.warn(line, Notice, stacklevel=1)
 
 

@@ -45,6 +45,21 @@ def percent(share: float | None, error: float | None) -> str:
     return digits(*(None if number is None else 100 * number for number in (share, error)))
 
 
+def between(lower: float | None, upper: float | None, error: float | None, times: float = 1) -> str:
+    """An interval, whose end may be open where numbers were clipped; empty if nothing is known.
+
+    >>> between(140.6, 145.3, 1.2), between(180, None, None), between(None, 0.25, 0.1, 100)
+    ('140.6 to 145.3', '180 or more', '25 or less')
+    """
+    low, high = (
+        "" if end is None else digits(times * end, None if error is None else times * error)
+        for end in (lower, upper)
+    )
+    if low and high:
+        return f"{low} to {high}"
+    return f"{low} or more" if low else f"{high} or less" if high else ""
+
+
 def spread(lower: float | None, upper: float | None) -> float | None:
     """What stands for a standard error where only an interval is known: a quarter of it.
 

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from pipelines.releases import schema
 from pipelines.views import effects, selected
-from pipelines.views.digits import digits, spread
+from pipelines.views.digits import between, digits, spread
 from pipelines.views.facts import cell, paragraphs, prose, unbroken, value_label
-from pipelines.wording import CHANGES, upward
+from pipelines.wording import CHANGES, number_of, upward
 
 LARGEST, FIRST, ONE, TOTAL, MIDDLE = "largest", "first", "one", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
@@ -181,6 +181,7 @@ def _chosen(table: pa.Table, figure: str, rows: str) -> tuple[list[int], str]:
         middle = nearest_half(table["value"].to_pylist())
         widths = _floats(table, "upper") - _floats(table, "lower")
         known = [place for place in middle if table["group"][place].is_valid] or middle
+        widths[np.isnan(widths)] = np.inf  # an end is open
         first = sorted(known, key=lambda place: widths[place])[:_MOST]
         which = f"the {len(first)} {first_word('mean')} of {len(middle):,}"
         return first, which * (len(middle) > len(first))
@@ -247,14 +248,19 @@ def written(
     ('475.00 ± 0.19', '142.8 (140.6 to 145.3)')
     >>> written(872, None, 870, 874)
     '872 (870 to 874)'
+    >>> written(180, None, 180, None), written(99.95, None, 99.9, None)
+    ('180 or more', '99.95 (99.9 or more)')
     """
     if estimate is None or (isinstance(estimate, float) and math.isnan(estimate)):
         return "unknown"
     if error is not None and math.isfinite(error) and error > 0:
         return f"{digits(estimate, error)} ± {digits(error, error)}"
     wide = spread(low, high)
-    number = digits(estimate, wide)
-    return number if wide is None else f"{number} ({digits(low, wide)} to {digits(high, wide)})"
+    number, interval = digits(estimate, wide), between(low, high, wide)
+    if (low is None) != (high is None):
+        # What lies at a bound may lie anywhere beyond it.
+        return interval if interval.startswith(f"{number} or") else f"{number} ({interval})"
+    return number if wide is None else f"{number} ({interval})"
 
 
 def nearest_half(levels: Sequence[Any]) -> list[int]:
@@ -322,7 +328,7 @@ def valued(text: str, column: str | None) -> str:
 
 def _about(row: Mapping[str, Any], statement: Mapping[str, Any]) -> str:
     unit, known = _unit(statement), "n" in statement and "n_standard_error" not in statement
-    sent = f"from {statement['n']:,} reports" if known else ""
+    sent = f"from {number_of(statement['n'], 'report')}" if known else ""
     if row.get("n_standard_error"):
         n, error = row["n"], row["n_standard_error"]
         about = f"about {digits(n, error)} ± {digits(error, error)} {unit}s"

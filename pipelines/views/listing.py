@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.views import selected
-from pipelines.views.digits import digits, spread
+from pipelines.views.digits import between, digits, spread
 from pipelines.views.facts import cell, value_label
 from pipelines.views.headline import MISSING, OTHER, QUANTILE, label, order, unit_of, valued
 
@@ -216,10 +216,8 @@ class Listing:
         times = self._times(of or "estimate")
 
         def text(row: Row) -> str:
-            if row[low] is None:
-                return NONE
             error = (not of and row.get("standard_error")) or spread(row[low], row[high])
-            return f"{_digits(row[low], error, times)} to {_digits(row[high], error, times)}"
+            return between(row[low], row[high], error or None, times) or NONE
 
         return text
 

@@ -66,7 +66,7 @@ def test_its_price_is_computed_again_from_its_record(kind: str, name: str) -> No
 MISSING = object()
 WRONG = (None, "x", [], {}, True, math.nan, math.inf, MISSING)
 """In place of any part of a record, none of which is of its type, but for what may be absent."""
-ABSENT = {"distinct", "max_messages", "zeros"}
+ABSENT = {"distinct", "max_messages", "zeros", "unit"}
 CHEAP = 1 / 32  # of epsilon and delta: a number that is halved or doubled never changes them so far
 
 
@@ -82,6 +82,7 @@ def test_no_altered_record_of_it_holds_unawares(kind: str, name: str) -> None:
     record = json.loads(json.dumps(designs.written(metric.priced)))
     said = {
         "guarantees": {"release": release, "local": local}, "request": metric.request, "n": 10**9,
+        "release": kind,
     }  # fmt: skip
     cheap = {key: value * CHEAP for key, value in release.items() if key in ("epsilon", "delta")}
     cheaply = said | {"guarantees": {"release": release | cheap, "local": local}}

@@ -12,6 +12,15 @@ _ALARMS = ("tests/mechanisms/postprocess/test_alarms.py",)
 
 MUTANTS = (
     Mutant(
+        "interval-ends-where-numbers-were-clipped",
+        "A quantile at its bound is said to be no larger, though numbers beyond it were clipped.",
+        "pipelines/metrics/statistics/distribution.py",
+        "pc.if_else(pa.array(there), None, column)",
+        "column",
+        ("tests/pipelines/test_distribution_job.py",),
+        known_by="clipped",
+    ),
+    Mutant(
         "alarms-twice-a-year",
         "Each of two CUSUMs has the rate of false alarms that both may have together.",
         "mechanisms/postprocess/alarms.py",

@@ -12,6 +12,24 @@ _RUNNING = ("tests/end_to_end/test_running_plan.py",)
 
 MUTANTS = (
     Mutant(
+        "zero-out-added-up-as-a-replaced-row",
+        "A ledger adds what a row that counts for nothing costs to what replaced rows cost.",
+        "mechanisms/learning/noisy_training.py",
+        'AnyNeighbours] = "zero-out"',
+        'AnyNeighbours] = "replace"',
+        ("tests/pipelines/test_train_job.py",),
+        known_by="says_it_in_three_ways",
+    ),
+    Mutant(
+        "another-row-costs-what-a-zeroed-one-does",
+        "Beside other releases DP-SGD's price is that of a row that counts for nothing.",
+        "pipelines/ledger/accounting.py",
+        "replaced[loss.replaced] += times",
+        'replaced[loss.model_copy(update={"neighbours": "replace"})] += times',
+        ("tests/pipelines/test_ledger_accounting.py",),
+        known_by="zeroed_out",
+    ),
+    Mutant(
         "adopted-ledger-is-damaged",
         "`ledger check` calls a sound ledger damaged, for it was adopted, and so cries wolf.",
         "pipelines/journal/journal.py",

@@ -146,6 +146,8 @@ BY_CITY = {"group_by": "city", "groups": ["Bern", "Oslo", "Rom"]}
         ({"bounds": "0,30", "quantiles": None, "quantile": 0.5},
          ["quantile 0.5 lies at the upper bound 30"]),
         ({"bounds": "60,100"}, ["quantile 0.5 lies at the lower bound 60"]),
+        ({"bounds": "60,80"},
+         ["quantile 0.9 lies at the upper bound 80 and quantile 0.5 lies at the lower bound 60"]),
         ({"bounds": "-9,-5"}, ["quantiles 0.5, 0.9 lie at the upper bound -5"]),
         # Of Rom there is nothing, and its limits are the bounds.
         ({"bounds": "0,80", **BY_CITY}, ["quantile 0.9 of 2 groups lies at the upper bound 80"]),
@@ -174,4 +176,12 @@ def test_quantiles_where_numbers_were_clipped_are_cautioned_of(
     lines = made.statement.get("cautions", [])
     assert len(lines) == len(said)
     for line, begins in zip(lines, said, strict=True):
-        assert line.startswith(f"{begins}, to which numbers beyond it are clipped")
+        assert line.startswith(f"{begins}, to which numbers beyond are clipped")
+    rows = made.tables["quantiles"].to_pylist()
+    ends = [row[name] for row in rows for name in ("lower", "upper")]
+    assert (None in ends) == bool(said)
+    if asked["column"] == "x":  # no interval is false of the numbers as they were
+        for row in rows:
+            truth, near = np.quantile(x, row["p"]), 4.0 if "drawn_by" in asked else 0.1
+            assert row["lower"] is None or row["lower"] <= truth + near
+            assert row["upper"] is None or row["upper"] >= truth - near or row["group"] == "Rom"

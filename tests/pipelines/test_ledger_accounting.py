@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -297,6 +298,24 @@ def test_beside_others_they_are_charged_as_replaced() -> None:
     for epsilon in (0.0, 0.3, 0.7, 1.0, 1.3):  # never below what replacing truly costs
         bound = PrivacyLoss.from_profile(*zip(*loss.replaced.profile, strict=True)).delta(epsilon)
         assert bound >= truth.delta(epsilon)[0] * (1 - 1e-9)
+
+
+def test_zeroed_out_rows_cost_more_beside_releases_about_others() -> None:
+    """By DP-SGD's own account of another row in a row's place; without that, by two steps."""
+    claim = Guarantee("central", 1.0, 1e-6, "user", "told", "zero-out")
+    profile = replace(PrivacyLoss.from_guarantee(claim), apart=PrivacyLoss((0.0, 2.2), (1, 1e-6)))
+    both = total([Loss.of(claim, profile)] * 2, 0.0)
+    assert (both.epsilon, both.neighbours) == (2.0, "zero-out")
+    other = Loss(model="shuffle", epsilon=0.1, delta=0.0, unit="user", how="by hand")
+    for kind in ("replace", "add or remove"):
+        known = total([Loss.of(claim, profile), other.model_copy(update={"neighbours": kind})], 0)
+        assert known.neighbours == "replace"
+        assert known.epsilon == pytest.approx(2.2 + (0.1 if kind == "replace" else 0.2))
+        alone = total([Loss.of(claim), other.model_copy(update={"neighbours": kind})], 1e-5)
+        assert 1.9 < alone.epsilon <= 2.21  # at a delta of (1 + e) 1e-6
+    large = replace(claim, epsilon=15.0)
+    with pytest.raises(RequestError, match="give it a population of its own"):
+        total([Loss.of(large), other], 1e-5)
 
 
 def test_a_release_at_a_large_epsilon_is_charged_too() -> None:

@@ -12,6 +12,7 @@ from mechanisms.channel import Guarantee
 from pipelines.ledger import account
 from pipelines.ledger.entries import Budget
 from pipelines.ledger.ledger import CollectionLedger
+from pipelines.ledger.spans import span_of
 from tests.fakes.ledger_rivals import request
 from tests.fakes.ledgers import begun
 
@@ -69,6 +70,27 @@ def test_show_of_many_entries_lists_the_last_and_sums_up(run, path: str, monkeyp
     whole = run(["ledger", "show", "--ledger", path, "--all"])
     assert whole.out.count(" version ") == 5
     assert len(json.loads(run(["ledger", "show", "--json", "--ledger", path]).out)) == 5
+
+
+def test_show_has_the_joint_price_of_each_window_of_several_metrics(run, workspace: Path) -> None:
+    """Windows that come to the same stand in one line."""
+    ledger = begun("own.sqlite", scope="user per window")
+    prices = [(0.2, 0.3)] * 3 + [(0.4,), (0.1, 0.1)]
+    for version, epsilons in enumerate(prices, 1):
+        window = f"2026-11-0{version}"
+        losses = tuple(Guarantee("central", e, 0.0, "user", "told") for e in epsilons)
+        asked = request(
+            window, f"out/{window}", scope="user per window", losses=losses, version=version,
+            metrics=tuple("ab"[: len(losses)]), span=span_of(window),
+        )  # fmt: skip
+        with ledger.spend(asked) as reservation:
+            reservation.commit()
+    lines = run(["ledger", "show", "--ledger", "own.sqlite"]).out.splitlines()
+    assert [line for line in lines if ": together epsilon" in line] == [
+        "trips, per user, each of 3 windows from 2026-11-01 to 2026-11-03: together epsilon 0.5, "
+        "delta 0",
+        "trips, per user, window 2026-11-05: together epsilon 0.2, delta 0",
+    ]
 
 
 def test_show_for_programs(run, path: str) -> None:
@@ -214,7 +236,7 @@ def test_a_release_that_is_gone_or_another_fails_the_check(run, workspace: Path,
     (id,) = (e["id"] for e in json.loads(run(["ledger", "show", "--json", *check[2:]]).out)
              if e["output"].endswith("b"))  # fmt: skip
     assert run(["ledger", "archive", id, *check[2:]]).code == 0
-    assert "and 1 releases agree with it" in run(check).out
+    assert "and 1 release agree with it" in run(check).out
 
 
 def test_a_ledger_without_a_plan_keeps_its_witness_in_the_state_folder(
@@ -320,6 +342,8 @@ def test_what_was_lost_has_the_delta_that_was_typed(run, path: str, workspace: P
         # All counts as "replace" beside what does, where "add or remove" is twice its epsilon.
         (["replace", "add or remove"], [], "add or remove", 2 * 0.9 + 0.9 + 2 * 0.1, None),
         ([], [], "add or remove", 0.1, 89),
+        (["zero-out"], [], "zero-out", 0.9 + 0.1, 8),
+        (["zero-out"], ["--neighbours", "replace"], "replace", 2 * 0.9 + 0.1, 3),
         (["add or remove"], ["--neighbours", "replace"], "replace", 2 * 0.9 + 0.1, 3),
     ],
 )
@@ -338,6 +362,7 @@ def test_what_was_lost_is_about_the_neighbours_of_what_is_known(
     assert f"(trips: {neighbours})" in run(adopt).out
     (whole,) = account.accounts(path)
     assert whole["total"]["epsilon"] == pytest.approx(total)
+    assert whole["replaced"] == (len({neighbours, *known}) > 1)
     # More like the last release fits, and not more like the lost ones.
     assert whole["last_release"] == ([0.9] if known else [0.1])
     assert not known or whole["collection"] == "trips"

@@ -97,7 +97,7 @@ def test_days_of_a_new_version_compose_with_the_week_of_the_old_one(make) -> Non
     with pytest.raises(BudgetExceeded) as refusal:
         make("2026-11-18", 0.6, 2, days(2, 1))
     assert "per user in window 2026-11-18" in str(refusal.value)
-    assert "spent by 1 releases: epsilon 0.5" in str(refusal.value)
+    assert "spent by 1 release: epsilon 0.5" in str(refusal.value)
     assert "1 of them in windows of other names that overlap it" in str(refusal.value)
     # By itself it would fit beside the week; but the week's units have lost 0.2 on the 17th.
     with pytest.raises(BudgetExceeded, match=r"spent by 2 releases: epsilon 0\.7"):
@@ -162,7 +162,7 @@ def test_windows_of_one_plan_that_read_a_file_in_common_compose(make) -> None:
     more = digests(["logs/2026-11-20.parquet", "logs/2026-11-21.parquet"])
     make("2026-11-20", 0.9, span=span_of("2026-11-20"), files=friday)
     for window in ("2026-11-2", "2026-11", "2026"):
-        with pytest.raises(BudgetExceeded, match="spent by 1 releases"):
+        with pytest.raises(BudgetExceeded, match="spent by 1 release"):
             make(window, 0.2, span=span_of(window), files=more)
     make("2026-11-21", 0.9, span=span_of("2026-11-21"), files=digests(["logs/2026-11-21.parquet"]))
     with pytest.raises(BudgetExceeded, match="spent by 2 releases"):
@@ -181,7 +181,7 @@ def test_a_pass_is_of_the_window_that_its_name_begins_with(make) -> None:
     make("a", 0.9, files=digests(["logs/a.parquet"]))
     make("b~0.25", 0.9, files=digests(["shuffled/b"]))
     for window in ("a~0.25", "b~0.5", "b"):
-        with pytest.raises(BudgetExceeded, match="spent by 1 releases"):
+        with pytest.raises(BudgetExceeded, match="spent by 1 release"):
             make(window, 0.2, files=digests([f"shuffled/again/{window}"]))
 
 

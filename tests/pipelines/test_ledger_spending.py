@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused_with_what_would(ledger: CollectionLedger, 
         pytest.fail("nothing may be read")
     assert str(refusal.value) == (
         "the budget of collection 'trips' (epsilon 1, delta 0, per user) does not hold this "
-        "release: spent by 1 releases: epsilon 0.8 at delta 0; with it: epsilon 1.2 at delta 0; "
+        "release: spent by 1 release: epsilon 0.8 at delta 0; with it: epsilon 1.2 at delta 0; "
         "epsilon 0.2 in place of 0.4 would fit. Nothing was read"
     )
     assert states(ledger) == ["committed"]
@@ -242,7 +242,7 @@ def test_another_release_of_a_lost_run_s_window_is_paid_for(
 ) -> None:
     lost = lose(ledger, "monday", out)
     with (
-        pytest.raises(BudgetExceeded, match=r"1 releases.*; 1 of them unsettled"),
+        pytest.raises(BudgetExceeded, match=r"1 release:.*; 1 of them unsettled"),
         ledger.spend(request("monday", out, 0.95)),
     ):
         pytest.fail("nothing may be read")

@@ -16,6 +16,7 @@ from mechanisms.learning.objectives import Hinge, Logistic, Softmax, SquaredErro
 from mechanisms.learning.perceptron import Perceptron
 from mechanisms.randomness import SeededRandom
 from pipelines.errors import RequestError
+from pipelines.ledger.entries import Loss
 from pipelines.request.requests import request
 from pipelines.train.curator import CuratorPlan, DivergedError
 from pipelines.train.curve import Point, Scored, curve_table, public_curve
@@ -96,6 +97,11 @@ def test_a_curator_spends_what_was_asked_and_says_it_in_three_ways(job):
     assert released.epsilon <= beside[0] <= beside[1]
     # Another row in its place is what a row's counting for nothing is, twice.
     assert 1.5 * released.epsilon < beside[2] < 3 * released.epsilon
+    # A ledger adds up releases of its own kind, and beside others what another row costs.
+    assert released.neighbours == "zero-out"
+    loss = Loss.of(released, made.plan.profile)
+    assert (loss.epsilon, loss.neighbours) == (released.epsilon, "zero-out")
+    assert loss.replaced.epsilon == pytest.approx(beside[2], rel=1e-6)
     assert made.cautions == []
     there = pickle.loads(pickle.dumps(made))  # without the names of files
     assert replace(there, telemetry=made.telemetry) == made

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import pipelines
 from mechanisms.channel import Guarantee
 from pipelines.wording import (
     RAW_ROWS,
@@ -15,6 +21,39 @@ from pipelines.wording import (
     one_line,
     upward,
 )
+
+_ROOMS = ("bookkeeping", "compare", "jobs", "ledger", "site", "verify", "views", "watch")
+_THINGS = re.compile(
+    r" (?:[a-z]+ )?(batches|changes|days|devices|entries|faults|figures|files|groups|keys|leaves|"
+    r"lines|losses|messages|metrics|pages|populations|releases|reports|rows|tokens|users|windows)\b"
+)
+# Numbers of more than one, by what they are.
+_SEVERAL = frozenset({
+    "_CELLS", "len(named)", "many", "len(entries)", "len(those) or 'no'", "design.n", "one.window",
+})  # fmt: skip
+
+
+def numbers_and_plurals(text: str) -> Iterator[str]:
+    """What stands before a plural in texts that are put together."""
+    for node in ast.walk(ast.parse(text)):
+        for before, after in pairwise(node.values if isinstance(node, ast.JoinedStr) else ()):
+            if not (isinstance(before, ast.FormattedValue) and isinstance(after, ast.Constant)):
+                continue
+            if _THINGS.match(str(after.value)):
+                yield ast.unparse(before.value)
+
+
+def test_one_thing_has_no_plural() -> None:
+    """On pages and in messages about releases and ledgers: "1 reports" is none."""
+    assert [*numbers_and_plurals('f"{n:,} rows; {number_of(n, word)} rows"')][:1] == ["n"]
+    found = {
+        f"{path}: {number}"
+        for room in _ROOMS
+        for path in Path(pipelines.__path__[0], room).rglob("*.py")
+        for number in numbers_and_plurals(path.read_text("utf-8"))
+        if number not in _SEVERAL and not number.startswith("number_of(")
+    }
+    assert not found, found
 
 
 def guarantee(**changes: object) -> Guarantee:

@@ -254,6 +254,13 @@ class ByCounters(OfStatistic):
         return replace(self.design.guarantee, unit=self.unit), Guarantee.none(why)
 
     @property
+    def priced(self) -> Any:
+        clip = getattr(self.reporting, "clip", None)
+        if clip is None:
+            return self.design
+        return replace(self.design, unit=clip.bound / clip.units)
+
+    @property
     def profile(self) -> PrivacyLoss:
         return _profile(self.design)
 

@@ -102,10 +102,10 @@ class ByJob(ByCounters):
     @property
     def priced(self) -> Any:
         if self.first is None:
-            return self.design
+            return super().priced
         from mechanisms.adaptive_rounds import AdaptiveRounds  # what few ask for
 
-        return AdaptiveRounds((self.first.design, self.design))
+        return AdaptiveRounds((self.first.design, super().priced))
 
     @property
     def words(self) -> list[str]:

@@ -41,6 +41,7 @@ from pipelines.metrics.terms import (
 )
 from pipelines.releases.statement import published_exactly
 from pipelines.views import report
+from pipelines.wording import number_of
 from transforms.elements.progress import REPORTS, WITHHELD
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.numbers import GroupColumn, NumberEncoder
@@ -353,9 +354,10 @@ class MeansByReports(ByReports):
         if WITHHELD not in counted:
             return None
         reports, least = counted.get(REPORTS, 0), self.min_reports
+        came = f"{number_of(reports, 'report')} came"
         if self.options.groups_public:
-            return f"{reports:,} reports came, and no group has --min-reports {least:,} of them"
-        return f"{reports:,} reports came, fewer than --min-reports {least:,}"
+            return f"{came}, and no group has --min-reports {least:,} of them"
+        return f"{came}, fewer than --min-reports {least:,}"
 
 
 def _of_values(guarantee: Guarantee) -> Guarantee:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from mechanisms.channel import Floats
@@ -233,7 +234,14 @@ class Distribution(Statistic):
         numbers: NDArray[Any] = evidence.quantiles[:, : 5 if self.domains else 3]
         if self.whole:
             numbers = whole_quantiles(numbers, self.bounds)
-        named = dict(zip(_LIMITS, numbers.T, strict=False))
+        named = dict(zip(_LIMITS, map(pa.array, numbers.T), strict=False))
+        for side, (_, there) in self._clipped(evidence).items():
+            # Numbers beyond the bound may be the quantile, so no limit there is sure of anything.
+            named |= {
+                name: pc.if_else(pa.array(there), None, column)
+                for name, column in named.items()
+                if name.startswith(side)
+            }
         levels = {"p": np.tile(self.probabilities, self.groups)}
         return with_labels(self._labels(len(self.probabilities)), levels | named)
 
@@ -245,23 +253,33 @@ class Distribution(Statistic):
 
     def cautions(self, evidence: PrefixEvidence) -> list[str]:  # type: ignore[override]
         """That quantiles lie where numbers were clipped to, as far as limits are sure of it."""
+        places = [
+            self._at_bound(side, bound, there)
+            for side, (bound, there) in self._clipped(evidence).items()
+            if there.any()
+        ]
+        if not places:
+            return []
+        what = " and ".join(places)
+        return [
+            f"{what}, to which numbers beyond are clipped, so their intervals are open there: "
+            "wider bounds show where they lie"
+        ]
+
+    def _clipped(self, evidence: PrefixEvidence) -> dict[str, tuple[float, NDArray[np.bool_]]]:
+        """Side -> (its bound, which quantiles lie there)."""
         _, lower, upper, *_ = evidence.quantiles.T
         low, high = self.bounds
         widest = (1 + 1e-9) * float(np.diff(evidence.edges).max())
         # The ends of a short scale, and 0 of what is never negative, may well be where many are;
         # and many may lie inside of an outermost bin that is wide.
         if (self.whole and high - low <= _SCALE) or _FEWEST_BINS * widest > 1.01 * (high - low):
-            return []
+            return {}
         near = max(widest, (high - low) / _BINS)
-        sides = {
+        return {
             "upper": (high, lower >= high - near),
             "lower": (low, (upper <= low + near) & (low != 0)),
         }
-        return [
-            self._at_bound(side, bound, there)
-            for side, (bound, there) in sides.items()
-            if there.any()
-        ]
 
     def _at_bound(self, side: str, bound: float, there: NDArray[np.bool_]) -> str:
         inside = there.reshape(-1, len(self.probabilities))
@@ -271,10 +289,7 @@ class Distribution(Statistic):
         what = f"quantiles {', '.join(levels)}{of} lie"
         if len(levels) == 1:
             what = f"quantile {levels[0]}{of} lies"
-        return (
-            f"{what} at the {side} bound {bound:g}, to which numbers beyond it are clipped: if "
-            "there are any, wider bounds show where they lie"
-        )
+        return f"{what} at the {side} bound {bound:g}"
 
     def unusable(  # type: ignore[override]
         self, evidence: PrefixEvidence, confidence: float

@@ -44,7 +44,7 @@ def data(page: str) -> dict[str, Any]:
 
 def test_the_first_page_lists_metrics_windows_and_gaps(releases: Path, capsys) -> None:
     assert made() == 0
-    assert "4 pages over 9 metrics' releases" in capsys.readouterr().out
+    assert "4 pages over 9 releases of metrics" in capsys.readouterr().out
     (rides,) = data("index.html")["collections"]
     assert rides["name"] == "rides"
     assert [metric["name"] for metric in rides["metrics"]] == ["cities", "delay", "spread"]
