@@ -303,3 +303,5 @@ def test_browsers_answers_are_published_and_verified(browser: Browser, tmp_path:
     releases = [str(folder / "collector" / "released" / WINDOW / plan) for plan in sent]
     assert cli.main(["site", *releases, "--key", key, "--output", str(public)]) == 0
     require_looks(browser, [(public / "verification.html").as_uri()])
+    index = opened(browser.new_context(), (public / "index.html").as_uri())
+    assert re.findall(r"\b1 metrics?\b", index.inner_text("body")) == ["1 metric"] * len(sent)
