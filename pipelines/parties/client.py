@@ -42,7 +42,7 @@ from pipelines.releases.key_list import published_key, read_list
 from pipelines.request import answers
 from pipelines.request.requests import no_more
 from pipelines.storage import secrets
-from pipelines.views.console import Screen, rejects
+from pipelines.views.console import Screen, counted_of, rejects
 from pipelines.wording import upward
 from transforms.elements.conservation import fail_lost
 from transforms.elements.progress import REPORTS, ROWS
@@ -355,8 +355,8 @@ def _write(path: str, blocks: Sequence[Reports]) -> None:
 def _say(output: str, counted: Mapping[str, int], parted: Split) -> None:
     """How many reports there are, and how many rows could not be used."""
     made = counted.get("reports", 0)
-    line = f"{made:,} report{'s' * (made > 1)} in {output}"
-    line = line if made else "0 reports: there is nothing to send"
+    some = f"{counted_of(made, 'report')} in {output}"
+    line = some if made else "0 reports: there is nothing to send"
     lost = rejects(counted)
     strangers = lost.pop(UNKNOWN, 0)
     answers.tell(output=output)

@@ -50,7 +50,7 @@ from pipelines.releases import release
 from pipelines.request import answers
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, read
-from pipelines.views.console import Screen
+from pipelines.views.console import Screen, counted_of
 from transforms.elements.blocks import Generator, GroupOnce, bucket_count
 from transforms.elements.conservation import ADDED, DRAWN, LostError
 from transforms.elements.progress import LOST, WITHHELD, tally
@@ -386,8 +386,8 @@ def _hand_over(
     lost = "".join(f"; {size:,} dropped: {name}" for name, size in made.dropped.items())
     among = "which passed the threshold" if parted.strings else "dummies among them"
     lines = (
-        f"{made.reports:,} reports came{lost}; keep these numbers from the collector",
-        f"{made.words:,} words in {output}, {among}",
+        f"{counted_of(made.reports, 'report')} came{lost}; keep these numbers from the collector",
+        f"{counted_of(made.words, 'word')} in {output}, {among}",
     )
     for line in lines:
         screen.say(line)

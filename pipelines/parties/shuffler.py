@@ -48,7 +48,7 @@ from pipelines.request import answers
 from pipelines.storage.formats import OtherFormatError
 from pipelines.storage.paths import beside
 from pipelines.storage.secrets import SHUFFLE, default_place, made_once
-from pipelines.views.console import Screen
+from pipelines.views.console import Screen, counted_of
 from transforms.elements.blocks import bucket_count
 
 
@@ -241,7 +241,8 @@ def _concluded(output: str, earlier: Sequence[EarlierShuffle]) -> Summary:
         raise FailedError(f"the job came to its end, but {output} holds no {SUMMARY}")
     warn_of_strangers(summary.dropped)
     if not any(metric.sent_on for metric in summary.metrics.values()):
-        line = f"no metric had its min_reports; {summary.reports:,} reports came{_lost(summary)}"
+        came = f"{counted_of(summary.reports, 'report')} came{_lost(summary)}"
+        line = f"no metric had its min_reports; {came}"
         if SENT_BEFORE in summary.dropped:
             places = ", ".join(f"{one.output} ({one.folder})" for one in earlier)
             line += (
@@ -267,7 +268,7 @@ def _show(summary: Summary, output: str, screen: Screen) -> None:
             line = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
             warnings.warn(line, Caution, stacklevel=1)
     screen.print(_table(summary))
-    screen.say(f"{summary.reports:,} reports came{_lost(summary)}")
+    screen.say(f"{counted_of(summary.reports, 'report')} came{_lost(summary)}")
 
 
 def _table(summary: Summary) -> Table:

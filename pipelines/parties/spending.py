@@ -29,7 +29,7 @@ from pipelines.releases.key_list import Role, published_key, read_list
 from pipelines.request import answers
 from pipelines.storage import secrets
 from pipelines.storage.paths import new_file
-from pipelines.views.console import Screen
+from pipelines.views.console import Screen, counted_of
 from transforms.reports.reports import read
 
 SEEN = "seen-keys.json"
@@ -75,7 +75,7 @@ def fetch(request: FetchRequest) -> int:
     except OSError as error:
         raise RequestError(f"--output: cannot write {request.output}: {reason(error)}") from None
     answers.tell(output=request.output, tokens=count)
-    Screen().say(f"{count:,} token{'s' * (count != 1)} of window {name} in {request.output}")
+    Screen().say(f"{counted_of(count, 'token')} of window {name} in {request.output}")
     return DONE
 
 
@@ -121,7 +121,7 @@ def spend(request: SpendRequest) -> int:
             for status, n in sorted(refused.items())
         )
         raise RequestError(f"--to: {request.to}: {posted:,} of {len(bodies):,} posted; {kinds}")
-    Screen().say(f"{posted:,} reports posted, each with a token")
+    Screen().say(f"{counted_of(posted, 'report')} posted, each with a token")
     return DONE
 
 

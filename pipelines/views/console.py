@@ -57,6 +57,15 @@ class Screen(Console):
         self.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+def counted_of(number: int, what: str) -> str:
+    """A number of something, whose plural ends with an s.
+
+    >>> counted_of(1, "report"), counted_of(2000, "report")
+    ('1 report', '2,000 reports')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 def counters(result: Any) -> dict[str, int]:
     """hushbeam's counters of a Beam result, as far as its runner has reported them."""
     # Beam takes a second to import: who shows a ledger need not wait.
