@@ -141,6 +141,8 @@ def test_a_window_leads_from_keys_to_a_figure_that_is_verified(tmp_path: Path) -
     assert "0 faults" in done.stdout
     assert re.search(r"devices: .*\(other or missing\) -?\d", done.stdout)
     assert "None" not in done.stdout
+    assert "1 report in" in done.stdout
+    assert not re.search(r"\b1 (reports|tokens)\b", done.stdout)
     true = {"page": {}, "devices": {"soup": 1, "salad": 1}}
     for plan, counts in true.items():
         place = folder / "collector" / "released" / WINDOW / plan / "lunch" / "count.parquet"

@@ -26,8 +26,7 @@ async function reporters() {
     const { issuer, spread } = form.dataset;
     options.tokens = { issuer, credential: known, keys, spread: Number(spread) };
   }
-  const { endpoint } = form.dataset;
-  return () => new Reporter({ ...options, endpoint, backoff: { tries: 2 } });
+  return () => new Reporter({ ...options, endpoint: form.dataset.endpoint, backoff: { tries: 2 } });
 }
 
 function failed(error) {

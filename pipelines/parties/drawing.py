@@ -388,7 +388,7 @@ def _hand_over(
     among = "which passed the threshold" if parted.strings else "dummies among them"
     lines = (
         f"{number_of(made.reports, 'report')} came{lost}; keep these numbers from the collector",
-        f"{made.words:,} words in {output}, {among}",
+        f"{number_of(made.words, 'word')} in {output}, {among}",
     )
     for line in lines:
         screen.say(line)

@@ -261,6 +261,15 @@ def test_browsers_answers_are_published_and_verified(browser: Browser, tmp_path:
         device.get_by_role("button", name="Withdraw").click()
         said(device, "You have withdrawn.")
 
+        # Who withdraws while a token's moment is waited for has withdrawn, now and later.
+        leaving = browser.new_context()
+        leaving.route("**/tokens/**", lambda route: route.abort())
+        left = opened(leaving, two.invited)
+        answer(left, "nothing")
+        said(left, "Your report is made")
+        left.get_by_role("button", name="Withdraw").click()
+        said(left, "You have withdrawn.")
+
         # What goes wrong is said on the page, and nothing is sent.
         stranger = opened(browser.new_context(), two.invited.partition("#")[0])
         said(stranger, "This page cannot send anything: open the address that you were sent")
@@ -277,6 +286,10 @@ def test_browsers_answers_are_published_and_verified(browser: Browser, tmp_path:
         assert not page.locator("form").is_visible()
         require_services(two.ports)
         require_looks(browser, [two.page])
+        left.wait_for_timeout(5000)  # after which the page looks again
+        assert (
+            left.evaluate("() => document.querySelector('output').value") == "You have withdrawn."
+        )
         two.ended()
 
     assert "0 faults" in two.said
@@ -290,3 +303,5 @@ def test_browsers_answers_are_published_and_verified(browser: Browser, tmp_path:
     releases = [str(folder / "collector" / "released" / WINDOW / plan) for plan in sent]
     assert cli.main(["site", *releases, "--key", key, "--output", str(public)]) == 0
     require_looks(browser, [(public / "verification.html").as_uri()])
+    index = opened(browser.new_context(), (public / "index.html").as_uri())
+    assert re.findall(r"\b1 metrics?\b", index.inner_text("body")) == ["1 metric"] * len(sent)
