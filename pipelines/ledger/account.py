@@ -86,11 +86,11 @@ def _together(accounts: Sequence[tuple[str, Entries]]) -> Iterator[str]:
             name = _title(whose | {"unit": claim["unit"], "window": None})
             one = str(whose["window"] or "")
             alike.setdefault((name, "window" if one else "", _claim(claim)), []).append(one)
-    for (name, each, claim), windows in alike.items():
+    for (name, each, price), windows in alike.items():
         which = f", {each} {windows[0]}" if each else ""
         if len(windows) > 1:
             which = f", each of {len(windows):,} windows from {min(windows)} to {max(windows)}"
-        yield f"{name}{which}: together {claim}"
+        yield f"{name}{which}: together {price}"
 
 
 @lru_cache(maxsize=256)
