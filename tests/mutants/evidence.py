@@ -32,7 +32,7 @@ MUTANTS = (
     ),
     Mutant(
         "answers-move-by-one",
-        "An answer's noise is held to a unit that moves figures by 1, whatever its question lets it.",
+        "An answer is held to a unit that moves figures by 1, whatever its question lets it.",
         _ANSWERS,
         ">= _moved(one) * (1 - _ROUNDED)",
         ">= 1 - _ROUNDED",
