@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from decimal import ROUND_CEILING, Context
 
 from mechanisms.channel import Guarantee
@@ -40,6 +42,7 @@ FUSED_HERE = (
     "it out"
 )
 
+_MOMENT = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _PLAIN = 20.0  # above this epsilon a factor has too many digits to be read
 
 
@@ -280,16 +283,36 @@ def factor(epsilon: float) -> str:
     return f"{upward(math.exp(epsilon), 3):,.10g}"
 
 
+def of_moments(bounds: str | None) -> bool:
+    """Whether bounds are moments and not numbers.
+
+    >>> of_moments("2026-11-20,2026-11-21T12:00"), of_moments("-5,5")
+    (True, False)
+    """
+    parts = (bounds or "").split(",")
+    return all(_MOMENT.match(part) is not None for part in parts)
+
+
+def moment_of(seconds: float) -> str:
+    """Seconds since 1970 as people write them, in UTC.
+
+    >>> moment_of(86400.25)
+    '1970-01-02T00:00:00Z'
+    """
+    whole = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=round(seconds))
+    return whole.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def number_of(number: int, noun: str) -> str:
     """A number of things, of which one has no plural.
 
-    >>> number_of(1, "report"), number_of(1_500, "row"), number_of(0, "entry"), number_of(2, "loss")
-    ('1 report', '1,500 rows', '0 entries', '2 losses')
+    >>> number_of(1, "report"), number_of(1_500, "row"), number_of(0, "entry"), number_of(2, "key")
+    ('1 report', '1,500 rows', '0 entries', '2 keys')
     """
     if number == 1:
         return f"1 {noun}"
     several = f"{noun}es" if noun.endswith(("s", "ch", "x")) else f"{noun}s"
-    if noun.endswith("y"):
+    if noun.endswith("y") and noun[-2] not in "aeo":
         several = f"{noun[:-1]}ies"
     return f"{number:,} {'leaves' if noun == 'leaf' else several}"
 

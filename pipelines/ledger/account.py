@@ -37,8 +37,8 @@ _CHANGES = (
     "somebody's value changed, and the message before and after"
 )
 _REPLACED = (
-    "they are about different neighbours: each counts at the price of another contribution in a "
-    "unit's place"
+    "they are about different neighbours: all are charged for another contribution in a unit's "
+    "place"
 )
 
 
@@ -86,11 +86,11 @@ def _together(accounts: Sequence[tuple[str, Entries]]) -> Iterator[str]:
             name = _title(whose | {"unit": claim["unit"], "window": None})
             one = str(whose["window"] or "")
             alike.setdefault((name, "window" if one else "", _claim(claim)), []).append(one)
-    for (name, each, said), windows in alike.items():
-        which = f", {each} {windows[0]}" if each else ""
+    for (name, kind, price), windows in alike.items():
+        which = f", {kind} {windows[0]}" if kind else ""
         if len(windows) > 1:
             which = f", each of {len(windows):,} windows from {min(windows)} to {max(windows)}"
-        yield f"{name}{which}: together {said}"
+        yield f"{name}{which}: together {price}"
 
 
 @lru_cache(maxsize=256)

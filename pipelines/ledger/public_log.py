@@ -42,7 +42,7 @@ class LogError(ValueError):
     """A log is not as it was published, or does not go on from what was seen of it."""
 
 
-class UnreadableError(LogError):
+class UnreadableLogError(LogError):
     """A file of a log, or a head, cannot be read, so nothing is known of it."""
 
 
@@ -179,14 +179,14 @@ def read_head(file: str, keys: Keys) -> LogHead:
     """A head that somebody has kept.
 
     Raises:
-        LogError: it is no head, or is signed by none of the keys; an UnreadableError if it
+        LogError: it is no head, or is signed by none of the keys; an UnreadableLogError if it
             cannot be read.
     """
     try:
         head = LogHead.model_validate_json(_read(Path(file), 1 << 12))
         own = is_signed(head.signed, bytes.fromhex(head.signature), keys)
     except OSError as error:
-        raise UnreadableError(f"{file} cannot be read: {reason(error)}") from None
+        raise UnreadableLogError(f"{file} cannot be read: {reason(error)}") from None
     except (ValidationError, ValueError):
         raise LogError(f"{file} is no head of a log") from None
     if not own:
@@ -199,7 +199,7 @@ def read_log(folder: str, keys: Keys) -> PublicLog:
 
     Raises:
         LogError: its leaves are gone, or are not those that its head has signed; an
-            UnreadableError if it cannot be read.
+            UnreadableLogError if it cannot be read.
     """
     head = read_head(os.path.join(folder, HEAD), keys)
     try:
@@ -207,7 +207,7 @@ def read_log(folder: str, keys: Keys) -> PublicLog:
     except FileNotFoundError:
         content = b""
     except OSError as error:
-        raise UnreadableError(f"{folder}/{LEAVES} cannot be read: {reason(error)}") from None
+        raise UnreadableLogError(f"{folder}/{LEAVES} cannot be read: {reason(error)}") from None
     # More than were signed may stand there: leaves are written before the head is.
     leaves = tuple(content[k : k + _HASH] for k in range(0, _HASH * head.size, _HASH))
     if len(content) < _HASH * head.size or merkle.root(leaves).hex() != head.root:

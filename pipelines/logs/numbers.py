@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Protocol
 
@@ -12,12 +10,12 @@ import pyarrow as pa
 
 from pipelines.errors import RequestError
 from pipelines.logs import inputs
+from pipelines.wording import of_moments
 from transforms.columns import is_moment, is_numeric, type_name
 from transforms.encoders.bounds import Bounds
 from transforms.files.moments import moments
 from transforms.windows import SECOND
 
-_WRITTEN = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _WHOLE = 1 << 53  # whole numbers up to it are doubles of their own
 _SQUARED = 1e100  # squares of numbers up to it, and their sums with noise, stay numbers
 _NARROWEST = 1e-100  # parts of narrower bounds would be no numbers
@@ -46,26 +44,6 @@ def _seconds(text: str) -> float:
     if not moment.is_valid:
         raise ValueError("no moment is written so")
     return float(moment.value) / SECOND
-
-
-def of_moments(bounds: str | None) -> bool:
-    """Whether bounds are moments and not numbers.
-
-    >>> of_moments("2026-11-20,2026-11-21T12:00"), of_moments("-5,5")
-    (True, False)
-    """
-    parts = (bounds or "").split(",")
-    return all(_WRITTEN.match(part) is not None for part in parts)
-
-
-def moment_of(seconds: float) -> str:
-    """Seconds since 1970 as people write them, in UTC.
-
-    >>> moment_of(86400.25)
-    '1970-01-02T00:00:00Z'
-    """
-    whole = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=round(seconds))
-    return whole.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_bounds(text: str | None) -> Bounds:

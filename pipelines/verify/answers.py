@@ -11,6 +11,7 @@ from mechanisms.privacy.gaussian_filter import range_of_gaussian
 from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.errors import RequestError
 from pipelines.journal.ask_session import AskSession
+from pipelines.logs.numbers import read_bounds
 from pipelines.verify.verdict import Check, fault, holds, unchecked
 
 _SUBJECT = "price"
@@ -95,7 +96,7 @@ def _moved(one: Mapping[str, Any]) -> float:
     if one["question"] == "count":
         most = request.get("per_value", 1) / scale["unit"]
     else:
-        low, high = map(float, request["bounds"].split(","))
+        low, high = read_bounds(request["bounds"])
         most = max(abs(low), abs(high)) / abs(scale.get("unit", 1.0))
     if one["question"] == "mean":
         # A unit moves a sum from the middle of the bounds, and a number of values.

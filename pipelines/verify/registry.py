@@ -58,7 +58,7 @@ def _entry(published: Sequence[Published]) -> dict[str, Any]:
     collection = (whole.get("plan") or {}).get("collection") or whole["release"]
     loss: dict[str, Any] = {
         "privacy_unit": _UNITS.get(unit, unit),
-        "privacy_unit_details": changed(first["neighbours"], unit),
+        "privacy_unit_details": changed(first["neighbours"], unit).rstrip(","),
         "privacy_parameters": {name: first[name] for name in ("epsilon", "delta")},
         "privacy_parameters_details": _COMPUTED,
     }

@@ -12,6 +12,7 @@ from mechanisms.channel import Guarantee
 from mechanisms.counters.job_totals import JobTotals
 from mechanisms.counters.levels import Level
 from mechanisms.counters.split_mix import SplitMix
+from pipelines.logs.numbers import read_bounds
 from pipelines.wording import condition_of
 
 ROUNDED = 1 + 1e-9
@@ -141,7 +142,7 @@ def _farthest(design: Any, levels: Sequence[Level]) -> float | None:
 
 def _span(request: Statement, kind: str) -> float:
     """How far numbers within the bounds of a request reach from where they are told."""
-    low, high = map(float, request["bounds"].split(","))
+    low, high = read_bounds(request["bounds"])  # which may be moments
     return high - low if _FROM[kind] == "low" else max(abs(low), abs(high))
 
 

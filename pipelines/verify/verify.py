@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import RequestError
-from pipelines.ledger.public_log import HEAD, LogError, UnreadableError, read_head, read_log
+from pipelines.ledger.public_log import HEAD, LogError, UnreadableLogError, read_head, read_log
 from pipelines.releases import history, release
 from pipelines.releases.signature import SIGNATURE, public_keys
 from pipelines.verify.keys import of_lists
@@ -100,7 +100,7 @@ def opened(keys: Sequence[str], log: str | None = None, head: str | None = None)
                 known = read_log(place, public)
             elif place is not None:
                 seen = read_head(place, public)
-        except UnreadableError as error:
+        except UnreadableLogError as error:
             raise RequestError(f"{flag}: {error}") from None
         except LogError as error:
             wrong.append(str(error))

@@ -25,7 +25,9 @@ from pipelines.views.headline import (
     QUANTILE,
     STEPS,
     TRIANGLE,
+    are_moments,
     chosen,
+    moments_between,
     nearest_half,
 )
 from pipelines.views.listing import Listing, listed
@@ -145,7 +147,7 @@ def listing_bars(listing: Listing, most: int = MOST) -> _Drawn:
     )
     estimates = [times * row["estimate"] for row in rows]
     numbers = [listing.number(row) for row in rows]
-    picture = bars(labels, estimates, [low, high], numbers, points)
+    picture = bars(labels, estimates, [low, high], numbers, points, listing.moments and points)
     many, cover = len(listing.table), f"Lines are {100 * listing.confidence:g} % intervals"
     said, after = "All figures", ""
     if many > len(rows):
@@ -165,31 +167,34 @@ def _line(tables: Tables, statement: Said) -> _Drawn:
         return None
     low, high = (table[name].to_numpy() for name in ("low", "high"))
     across, parts = AxisScale(float(low[0]), float(high[-1])), []
-    column = shortened(str(statement["request"]["column"]), _WIDE)
+    named = column = shortened(str(statement["request"]["column"]), _WIDE)
+    moments = are_moments(statement)
+    if moments:
+        column = f"{column}, {moments_between(*across)}"
     if "estimate" in table.column_names:
-        parts.append(_steps(across, table))
+        parts.append(_steps(across, table, moments))
     wide = "_simultaneous" if "cumulative_lower_simultaneous" in table.column_names else ""
     some = np.unique(np.linspace(0, len(table) - 1, _POINTS).round().astype(int))
     share, lower, upper = (
         100 * table[name].to_numpy()[some]
         for name in ("cumulative", *(f"cumulative_{end}{wide}" for end in ("lower", "upper")))
     )
-    chart = Chart(across, AxisScale(0, 100))
+    chart = Chart(across, AxisScale(0, 100), moments=moments)
     whose = "all points together" if wide else "each point"
     confidence = statement["request"]["confidence"]
     chart.area(high[some], lower, upper, "band", f"{100 * confidence:g} % band of {whose}")
     chart.line(high[some], share)
     parts.append(chart.svg("share of numbers below, %", column))
     above = "Above: the share of each bin." if len(parts) > 1 else ""
-    return "\n".join(parts), f"The share of numbers below each value of {column}", above
+    return "\n".join(parts), f"The share of numbers below each value of {named}", above
 
 
-def _steps(across: AxisScale, table: pa.Table) -> str:
+def _steps(across: AxisScale, table: pa.Table, moments: bool) -> str:
     """Shares by the width of a whole bin, so that the two half ones do not look empty."""
     low, high = (table[name].to_numpy() for name in ("low", "high"))
     widths = high / 2 - low / 2
     heights = 100 * table["estimate"].to_numpy() * widths.max() / np.maximum(widths, 1e-300)
-    chart = Chart(across, AxisScale.over(heights, [0.0]), 140)
+    chart = Chart(across, AxisScale.over(heights, [0.0]), 140, moments=moments)
     chart.stairs(np.append(low, high[-1]), heights)
     return chart.svg("share of numbers, % a bin")
 

@@ -20,7 +20,7 @@ from pipelines.releases import schema
 from pipelines.views import effects, selected
 from pipelines.views.digits import between, digits, spread
 from pipelines.views.facts import cell, paragraphs, prose, unbroken, value_label
-from pipelines.wording import CHANGES, number_of, upward
+from pipelines.wording import CHANGES, moment_of, number_of, of_moments, upward
 
 LARGEST, FIRST, ONE, TOTAL, MIDDLE = "largest", "first", "one", "total", "median"
 """Which rows come first: the largest beyond noise (of means, the best known), the first few, the
@@ -30,6 +30,9 @@ OTHER, MISSING = "(other or missing)", "(missing)"
 OTHER_IN_WORDS = f"The row {OTHER} holds all values that are not declared, or are missing."
 EFFECT = "effect"  # a figure: the difference of an arm of an experiment and the first one
 QUANTILE = "quantile"  # a figure: a number of the column, at the probability that is its label
+
+DATED = frozenset({"mean", QUANTILE})
+"""Figures that are numbers of the column, and so moments where these are."""
 
 BARS, LINE, HEAT, TRIANGLE, STEPS, EFFECTS = "bars", "line", "heat", "triangle", "steps", "effects"
 """Which picture a release has, as its `headline` says; without a word there are bars."""
@@ -166,7 +169,8 @@ def headline(table: pa.Table | None, statement: Mapping[str, Any]) -> Headline:
     places, which = _chosen(figures, figure, said["rows"])
     rows = figures.take(pa.array(places, pa.int64())).cast(schema.FIGURE).to_pylist()
     several = len(table) > 1
-    lines = [_line(row, figure, several, statement.get("labels", {})) for row in rows]
+    names, moments = statement.get("labels", {}), are_moments(statement) and figure in DATED
+    lines = [_line(row, figure, several, names, moments) for row in rows]
     if several and said["rows"] == TOTAL:
         lines = [line._replace(label="in all") for line in lines]
     return Headline(lines, which, _about(rows[0] if len(table) == 1 else {}, statement))
@@ -216,17 +220,51 @@ def _floats(table: pa.Table, name: str) -> np.ndarray:
     return table[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
-def _line(row: Mapping[str, Any], figure: str, several: bool, names: Mapping[str, str]) -> Line:
+def are_moments(statement: Mapping[str, Any]) -> bool:
+    """Whether numbers are seconds since 1970, which people read as dates."""
+    bounds = statement.get("request", {}).get("bounds")
+    return isinstance(bounds, str) and of_moments(bounds)
+
+
+def dated(
+    estimate: float | None, error: float | None, low: float | None, high: float | None
+) -> str:
+    """The same as `written`, of seconds since 1970.
+
+    >>> dated(86400.25, 12.3, None, None), dated(0.0, None, -60.0, None)
+    ('1970-01-02T00:00:00Z ± 12 s', '1970-01-01T00:00:00Z (1969-12-31T23:59:00Z or later)')
+    """
+    if estimate is None or math.isnan(estimate):
+        return "unknown"
+    number = moment_of(estimate)
+    if error is not None and math.isfinite(error) and error > 0:
+        return f"{number} ± {digits(error, error)} s"
+    interval = moments_between(low, high)
+    return f"{number} ({interval})" if interval else number
+
+
+def moments_between(low: float | None, high: float | None) -> str:
+    """An interval of moments, as `between` has one of numbers."""
+    if low is None:
+        return "" if high is None else f"{moment_of(high)} or earlier"
+    return (
+        f"{moment_of(low)} or later" if high is None else f"{moment_of(low)} to {moment_of(high)}"
+    )
+
+
+def _line(
+    row: Mapping[str, Any], figure: str, several: bool, names: Mapping[str, str], moments: bool
+) -> Line:
     share = figure == "share"
     estimate, error, low, high = (
         None if row[name] is None else row[name] * (100 if share else 1)
         for name in ("estimate", "standard_error", "lower", "upper")
     )
-    if not share and estimate is not None and float(estimate).is_integer():
+    if not (share or moments) and estimate is not None and float(estimate).is_integer():
         # Counts and whole numbers have no digits behind a point, and their intervals have none.
         estimate, low, high = map(whole, (estimate, low, high))
     key = (row["group"], row["value"])
-    number = written(estimate, error, low, high)
+    number = (dated if moments else written)(estimate, error, low, high)
     return Line(number, unit_of(figure), label(key, figure, several, names), key)
 
 

@@ -15,7 +15,19 @@ import pyarrow.compute as pc
 from pipelines.views import selected
 from pipelines.views.digits import between, digits, spread
 from pipelines.views.facts import cell, value_label
-from pipelines.views.headline import MISSING, OTHER, QUANTILE, label, order, unit_of, valued
+from pipelines.views.headline import (
+    DATED,
+    MISSING,
+    OTHER,
+    QUANTILE,
+    are_moments,
+    label,
+    moments_between,
+    order,
+    unit_of,
+    valued,
+)
+from pipelines.wording import moment_of
 
 OTHER_PAIR = "(any other pair)"
 NONE = "—"
@@ -57,6 +69,7 @@ class Listing:
         columns_of: labels -> what readers call them.
         sort: whether those come first that readers look for.
         missing: what a label that is missing is called.
+        moments: whether numbers of the column are seconds since 1970.
     """
 
     table: pa.Table
@@ -65,6 +78,7 @@ class Listing:
     columns_of: Mapping[str, str]
     sort: bool = True
     missing: str = OTHER
+    moments: bool = False
 
     @cached_property  # each row asks
     def names(self) -> list[str]:
@@ -114,6 +128,8 @@ class Listing:
         if names[-1:] == ["p"]:
             return [*group, label((None, str(row["p"])), QUANTILE)]
         if names[-1:] == ["low"]:
+            if self.moments:
+                return [*group, moments_between(row["low"], row["high"])]
             width = row["high"] - row["low"]
             return [*group, f"{digits(row['low'], width)} to {digits(row['high'], width)}"]
         if len(names) > 1 and all(row[name] is None for name in names):
@@ -143,7 +159,8 @@ class Listing:
             if name in known and (name == "estimate" or not self._same(name))
         ]
         if self._has_errors:
-            columns.append(NumberColumn(f"± s.e.{unit}", self._number("standard_error"), True))
+            head = f"± s.e.{', s' * self._dated or unit}"
+            columns.append(NumberColumn(head, self._number("standard_error"), True))
         several = selected.LOWER in known and len(self.table) > 1
         together = [(selected.LOWER, selected.UPPER)] * several
         percent = f"{100 * self.confidence:g} % interval"
@@ -153,6 +170,11 @@ class Listing:
             head = f"of all {len(self.table):,} together"
             columns.append(NumberColumn(head, self._between(*ends), True))
         return columns + self._beside(known)
+
+    @property
+    def _dated(self) -> bool:
+        """Whether estimates are moments, and their errors seconds."""
+        return self.moments and self.figure in DATED
 
     def _same(self, name: str) -> bool:
         """Whether a column has the estimates once more."""
@@ -167,7 +189,7 @@ class Listing:
     def number(self, row: Row) -> str:
         """An estimate with its error, where that is known."""
         error = f" ± {self._number('standard_error')(row)}" if self._has_errors else ""
-        unit = " %" if self.figure == "share" else ""
+        unit = " %" if self.figure == "share" else " s" * (self._dated and bool(error))
         return f"{self._number('estimate')(row)}{error}{unit}"
 
     def _beside(self, known: set[str]) -> list[NumberColumn]:
@@ -202,8 +224,11 @@ class Listing:
     def _number(self, name: str) -> Callable[[Row], str]:
         """A number to the digits that the error of its row allows."""
         times, whole = self._times("estimate"), self._counts and name == "estimate"
+        dates = self._dated and name in ("estimate", *_LIKE)
 
         def text(row: Row) -> str:
+            if dates and row[name] is not None:
+                return moment_of(row[name])
             error = row.get("standard_error") or spread(*selected.ends(row))
             value = row[name]
             if whole and value is not None:
@@ -217,6 +242,8 @@ class Listing:
 
         def text(row: Row) -> str:
             error = (not of and row.get("standard_error")) or spread(row[low], row[high])
+            if self._dated and not of:
+                return moments_between(row[low], row[high]) or NONE
             return between(row[low], row[high], error or None, times) or NONE
 
         return text
@@ -258,7 +285,9 @@ def listed(
     sort = sort and "low" not in table.column_names
     # Of groups that were found in the log, nothing tells how many others there are.
     missing = MISSING if statement.get("request", {}).get("undeclared_groups") else OTHER
-    return Listing(table, figure, confidence, statement.get("labels", {}), sort, missing)
+    moments = are_moments(statement)
+    names = statement.get("labels", {})
+    return Listing(table, figure, confidence, names, sort, missing, moments)
 
 
 def _digits(value: float | None, error: float | None, times: int) -> str:

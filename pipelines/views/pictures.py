@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.views.facts import shortened
+from pipelines.wording import moment_of
 
 Numbers = NDArray[np.float64]
 
@@ -93,8 +94,14 @@ def _picture(height: float, parts: Iterable[str]) -> str:
 _NAMES, _WIDE = 5, 12  # how many names of places an axis has, and how long they are
 
 
-def _named(scale: AxisScale, names: Sequence[str]) -> Iterator[tuple[float, str]]:
-    """(place, text) of the ticks of an axis: round numbers, or some of the names of places."""
+def _named(
+    scale: AxisScale, names: Sequence[str], moments: bool = False
+) -> Iterator[tuple[float, str]]:
+    """(place, text) of the ticks of an axis: round numbers, moments, or some names of places."""
+    if moments:
+        for tick in np.linspace(*scale, _NAMES).tolist():
+            yield tick, moment_of(tick)[5:16].replace("T", " ")
+        return
     if not names:
         yield from ((tick, f"{tick:,.10g}") for tick in scale.ticks)
         return
@@ -105,10 +112,11 @@ def _named(scale: AxisScale, names: Sequence[str]) -> Iterator[tuple[float, str]
 
 
 def _below(
-    scale: AxisScale, top: float, bottom: float, words: str, names: Sequence[str] = ()
-) -> Iterator[str]:
+    scale: AxisScale, top: float, bottom: float, words: str, names: Sequence[str] = (),
+    moments: bool = False,
+) -> Iterator[str]:  # fmt: skip
     """Lines up from the ticks of an axis, their numbers, and what it is."""
-    for tick, text in _named(scale, names):
+    for tick, text in _named(scale, names, moments):
         share = float(scale.share(tick))
         place = _across(share)
         yield _line(place, place, top, bottom, "grid")
@@ -123,6 +131,7 @@ def bars(
     ends: ArrayLike,
     texts: Sequence[str] = (),
     points: bool = False,
+    moments: bool = False,
 ) -> str:
     """Bars with their intervals, one below the other: labels left, figures right.
 
@@ -135,6 +144,7 @@ def bars(
         texts: (n,) what is said at the end of each; by default the number.
         points: whether points stand for bars; their axis fits the data, and that of bars begins
             at 0.
+        moments: whether numbers are seconds since 1970.
     """
     lengths, (low, high) = np.asarray(numbers, np.float64), np.asarray(ends, np.float64)
     scale = AxisScale.over(lengths, low, high, *([] if points else [[0.0]]))
@@ -163,7 +173,7 @@ def bars(
             f'{mark}{arm}</svg><span class="number">{number}</span></li>\n'
         )
     if points:
-        first, last = (f"{end:,.4g}" for end in scale)
+        first, last = (moment_of(end) if moments else f"{end:,.4g}" for end in scale)
         axis = f'<span class="axis"><span>{first}</span><span>{last}</span></span>'
         rows.append(f"<li><span></span>{axis}<span></span></li>\n")
     return f'<ol class="bars">\n{"".join(rows)}</ol>'
@@ -180,6 +190,7 @@ class Chart:
         y: the axis up.
         height: of the area, in pixels.
         names: what 1, 2, ... across are called, where they are no numbers.
+        moments: whether numbers across are seconds since 1970.
 
     >>> chart = Chart(AxisScale(0, 1), AxisScale(0, 100))
     >>> chart.line([0, 1], [0, 100], "all of it")
@@ -191,6 +202,7 @@ class Chart:
     y: AxisScale
     height: int = 240
     names: Sequence[str] = ()
+    moments: bool = False
     _drawn: list[str] = field(default_factory=list)
     _legend: list[tuple[str, str]] = field(default_factory=list)
 
@@ -242,7 +254,7 @@ class Chart:
         bottom = self._top + self.height
         named = [(kind, words) for kind, words in self._legend if words]
         parts = [_text(_across(0), 13, up)]
-        parts += _below(self.x, bottom, bottom + 4, below, self.names)
+        parts += _below(self.x, bottom, bottom + 4, below, self.names, self.moments)
         for tick in self.y.ticks:
             y = bottom - self.height * float(self.y.share(tick))
             parts.append(_line(_across(0), _across(1), y, y, "grid"))

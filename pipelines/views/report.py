@@ -164,11 +164,6 @@ def show(screen: Console, tables: Tables, statement: Mapping[str, Any]) -> None:
     if mean := statement.get("mean"):
         number = written(*(mean[part] for part in ("estimate", "standard_error", "lower", "upper")))
         screen.print(f"mean: {number}", highlight=False)
-    if moments := statement.get("timestamps"):
-        screen.print("in seconds since 1970; as timestamps:", highlight=False)
-        for row in moments:
-            line = ", ".join(f"{name} {value}" for name, value in row.items())
-            screen.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _show(screen: Console, listing: Listing, heading: str) -> None:

@@ -1297,6 +1297,10 @@ def test_noise_covers_the_bounds_of_numbers(
     for smaller in (None, unit * 0.999):
         last["unit"] = smaller
         assert price.of_metric("m", statement).said == f"m: {finding}"
+    if name == "window/size":  # of moments, in seconds since 1970
+        last["unit"] = unit * 8640
+        days = statement["request"] | {"bounds": "1970-01-01,1970-01-02"}
+        assert price.of_metric("m", statement | {"request": days}).outcome == "holds"
     last["unit"] = 2 * unit  # then sums would have more noise than their table says
     assert price.of_metric("m", statement).outcome == "holds"
     if name in ("sums", "digits"):

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import Self
 
 from pipelines.logs import inputs
-from pipelines.logs.numbers import moment_of, of_moments, open_numbers, read_bounds
+from pipelines.logs.numbers import open_numbers, read_bounds
 from pipelines.metrics.counting.design import divided
 from pipelines.metrics.counting.options import (
     SPLIT_MIX,
@@ -24,6 +24,7 @@ from pipelines.metrics.statistics.labels import group_names
 from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.unusable.share import Share
+from pipelines.wording import moment_of, of_moments
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
 from transforms.encoders.reports import UNUSABLE
