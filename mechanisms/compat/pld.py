@@ -10,7 +10,7 @@ import pkgutil
 import sys
 import threading
 from functools import cache
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ def accounting() -> ModuleType:
             "composing privacy losses needs the package dp-accounting (pip install dp-accounting)"
         ) from missing
     package: ModuleType = pld
+    _shorten(package)
     return package
 
 
@@ -107,6 +108,39 @@ def fftconvolve(a: Any, b: Any, *others: Any, **named: Any) -> Any:
     size = len(a) + len(b) - 1
     fast = fft.next_fast_len(size, real=True)
     return fft.irfft(fft.rfft(a, fast) * fft.rfft(b, fast), fast)[:size]
+
+
+@cache
+def _shorten(package: ModuleType) -> None:
+    """Let the package ask for sums of powers here; another version may ask for them elsewhere."""
+    common: Any = getattr(package, "common", None)
+    special = getattr(common, "special", None)
+    if on() and hasattr(special, "logsumexp"):
+        common.special = SimpleNamespace(**{**vars(special), "logsumexp": logsumexp})
+
+
+def logsumexp(a: Any, *others: Any, **named: Any) -> Any:
+    """`scipy.special.logsumexp`, of a vector and weights to the last bit, and itself of all else.
+
+    Where a convolution may be cut it asks for 40 of them, two exponentials of each cell and a dozen
+    copies: 6 of 100 CPU seconds of tests of plans and ledgers, and a fourth of that here.
+    """
+    b: Any = named.get("b")
+    usual = all(isinstance(of, np.ndarray) and of.dtype == np.float64 for of in (a, b))
+    if not others and len(named) == 1 and usual and a.ndim == b.ndim == 1 and 0 < a.size == b.size:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            powers = np.where(b == 0, -np.inf, a)
+            greatest = powers.max()
+            first = powers == greatest
+            powers[first] = -np.inf
+            mass, rest = (b * first).sum(), (b * np.exp(powers - greatest)).sum()
+            found = np.log1p(rest / mass if rest else rest) + np.log(mass) + greatest
+        # A rest below -1 has another logarithm there.
+        if np.isfinite(found) and mass > 0 and rest >= 0:
+            return found
+    from scipy import special
+
+    return special.logsumexp(a, *others, **named)
 
 
 class _Later(ModuleType):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import signal
+from scipy import signal, special
 
-from mechanisms.compat.pld import accounting, deltas, epsilon, fftconvolve
+from mechanisms.compat.pld import accounting, deltas, epsilon, fftconvolve, logsumexp
 from tests.fakes.few import few
 
 _COMPOSED = """
@@ -100,6 +100,34 @@ def test_vectors_are_convolved_as_by_scipy_to_the_last_bit(a: int, b: int) -> No
     rng = np.random.default_rng(a * b)
     left, right = rng.random(a), rng.random(b)
     assert fftconvolve(left, right).tobytes() == signal.fftconvolve(left, right).tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 2, 9, 1_001, 40_000])
+def test_sums_of_powers_are_scipys_to_the_last_bit(size: int) -> None:
+    rng = np.random.default_rng(size)
+    weights = rng.random(size) ** 40
+    weights[rng.random(size) < 0.2] = 0.0
+    for order in np.arange(-20, 21) / size:
+        powers = np.arange(size) * order
+        found, wanted = (of(powers, b=weights) for of in (logsumexp, special.logsumexp))
+        assert np.float64(found).tobytes() == np.float64(wanted).tobytes()
+
+
+def test_sums_of_powers_of_all_else_are_scipys() -> None:
+    one, none, huge = np.ones(3), np.zeros(3), np.array([1.0, np.inf, 2.0])
+    for a, b in ((one, none), (huge, one), (one, -one), (one, np.array([1.0, -5.0, 1.0]))):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            assert np.array_equal(logsumexp(a, b=b), special.logsumexp(a, b=b), equal_nan=True)
+    assert logsumexp([1.0, 2.0]) == special.logsumexp([1.0, 2.0])
+    assert logsumexp(one, b=[1.0, 2.0, 3.0]) == special.logsumexp(one, b=[1.0, 2.0, 3.0])
+
+
+def test_where_a_convolution_is_cut_is_asked_of_the_short_sum() -> None:
+    accounting()
+    from dp_accounting.pld import common
+
+    assert common.special.logsumexp is logsumexp
+    assert common.special.erfc is special.erfc  # another version may ask for more
 
 
 def test_composing_imports_little_and_leaves_the_rest_to_who_asks_for_it() -> None:
