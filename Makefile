@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test verify test-engines test-site test-clients test-rust two-organisations fuzz strangers soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
+.PHONY: demo test verify all-tests test-engines test-site test-clients test-rust two-organisations fuzz strangers soak mutants check format bench lock image image-base sbom docs notebooks dist clean help
 
 demo: $(READY)  ## publish a real log on this machine and show the release
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -34,6 +34,9 @@ test: $(READY)  ## run the tests on every core; ARGS="-k shuffle" picks some
 
 verify: $(READY)  ## run what `make test` leaves out: slow, statistical, or the work of many processes
 	$(TESTS) -m verify --durations=10 $(ARGS)
+
+all-tests: $(READY)  ## run both at once, as CI does: tests are collected once, and cores wait once at the end
+	$(TESTS) --durations=20 $(ARGS)
 
 # Apart from `test`, which must not hang on a download: Go builds Prism and Maven brings Flink, once.
 # Pub/Sub's emulator is Debian's google-cloud-cli-pubsub-emulator, or HUSHBEAM_PUBSUB_EMULATOR=its-jar.
