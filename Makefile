@@ -62,21 +62,22 @@ RUST_TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/$(RUST)/target)
 CARGO       := cd $(RUST) && CARGO_TARGET_DIR=$(RUST_TARGET) cargo
 WASM        := wasm32-unknown-unknown
 KOTLIN      := $(RUST_TARGET)/kotlin
+# Other features, or examples left out, have cargo compile nearly every crate once more.
+WHOLE       := --locked --workspace --features hushbeam-client/bindgen
 test-rust: $(READY)  ## run the Rust client, and its bindings for C, WebAssembly and Kotlin (needs cargo; node, java 17, mvn)
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --features hushbeam-client/uniffi --all-targets -- -D warnings
 	$(CARGO) clippy --locked --package hushbeam --no-default-features -- -D warnings
-	$(CARGO) clippy --locked --package hushbeam-client --features uniffi -- -D warnings
-	$(CARGO) test --locked --workspace
+	$(CARGO) clippy --locked --package hushbeam-client -- -D warnings
+	$(CARGO) build $(WHOLE) --lib --bins --examples
+	$(CARGO) test $(WHOLE)
 	if [ -d "$$(rustc --print target-libdir --target $(WASM))" ] && command -v node >/dev/null; then \
 	  ($(CARGO) build --locked --release --package hushbeam-client --target $(WASM)) && \
 	  HUSHBEAM_WASM=$(RUST_TARGET)/$(WASM)/release/hushbeam_client.wasm node --test $(RUST)/bindings/wasm/; \
 	else echo "no target $(WASM), or no node: WebAssembly was not tested"; fi
 	if command -v mvn >/dev/null && command -v java >/dev/null; then \
-	  ($(CARGO) build --locked --package hushbeam-client --features bindgen) && \
-	  for language in kotlin swift; do ($(CARGO) run --locked --quiet --package hushbeam-client --features bindgen \
-	    --bin uniffi-bindgen -- generate --no-format --language $$language --out-dir $(KOTLIN)/$$language \
-	    $(RUST_TARGET)/debug/libhushbeam_client.so) || exit 1; done && \
+	  for language in kotlin swift; do (cd $(RUST) && $(RUST_TARGET)/debug/uniffi-bindgen generate --no-format \
+	    --language $$language --out-dir $(KOTLIN)/$$language $(RUST_TARGET)/debug/libhushbeam_client.so) || exit 1; done && \
 	  mvn --batch-mode --quiet --file $(RUST)/bindings/kotlin/pom.xml test -Dhushbeam.generated=$(KOTLIN)/kotlin \
 	    -Dhushbeam.library=$(RUST_TARGET)/debug; \
 	else echo "no java or mvn: Kotlin was not tested"; fi

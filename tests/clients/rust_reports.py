@@ -51,12 +51,19 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", CLIENT / "target"))
 MADE, REFUSED = 0, 2
 
 
-def cargo(*words: str) -> str:
-    """What a command of cargo's prints, in the client's folder."""
-    command = ["cargo", *words]
+def printed(*command: str) -> str:
+    """What a command prints, in the client's folder."""
     run = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
     return run.stdout
+
+
+@pytest.fixture(scope="session")
+def built() -> Path:
+    """Where libraries and programs are, of the features that `make test-rust` has built."""
+    features = ("--features", "hushbeam-client/bindgen")
+    printed("cargo", "build", "--workspace", *features, "--lib", "--bins", "--examples")
+    return TARGET / "debug"
 
 
 class Answer(ctypes.Structure):
@@ -72,9 +79,8 @@ class Answer(ctypes.Structure):
 class Library:
     """The functions of the header."""
 
-    def __init__(self) -> None:
-        cargo("build", "--package", "hushbeam-client", "--lib")
-        self._library = ctypes.CDLL(str(TARGET / "debug" / "libhushbeam_client.so"))
+    def __init__(self, built: Path) -> None:
+        self._library = ctypes.CDLL(str(built / "libhushbeam_client.so"))
 
     def call(self, name: str, *words: bytes | int) -> tuple[int, int | None, bytes]:
         """An answer's status, the object, and bytes; integers are objects or sizes."""
@@ -103,8 +109,8 @@ class Library:
 
 
 @pytest.fixture(scope="module")
-def library() -> Library:
-    return Library()
+def library(built: Path) -> Library:
+    return Library(built)
 
 
 def population(library: Library, plan: dict[str, Any], rows: list[Any], pem: str = "") -> str:
@@ -122,7 +128,9 @@ def population(library: Library, plan: dict[str, Any], rows: list[Any], pem: str
     return "sent.bin"
 
 
-def test_messages_of_new_keystreams_are_those_of_the_python_client(tmp_path: Path) -> None:
+def test_messages_of_new_keystreams_are_those_of_the_python_client(
+    tmp_path: Path, built: Path
+) -> None:
     requests: list[dict[str, Any]] = []
     wanted: list[list[str]] = []
     for number, mechanism in enumerate(drawn_mechanisms()):
@@ -134,7 +142,7 @@ def test_messages_of_new_keystreams_are_those_of_the_python_client(tmp_path: Pat
         wanted.append([str(message) for message in messages.tolist()])
     request = tmp_path / "request.json"
     request.write_text(json.dumps(requests))
-    assert json.loads(cargo("run", "--quiet", "--example", "messages", str(request))) == wanted
+    assert json.loads(printed(str(built / "examples" / "messages"), str(request))) == wanted
 
 
 def test_a_hundred_thousand_devices_come_to_the_estimate_of_their_law(
