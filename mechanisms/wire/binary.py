@@ -35,7 +35,7 @@ import numpy as np
 
 from mechanisms.wire import screening
 from mechanisms.wire.report import SEALED, VERSION, Form, Reports
-from mechanisms.wire.screening import Expected, Screened, merged, tallied
+from mechanisms.wire.screening import Expected, Screened, merged
 
 MAGIC = b"\x89HUSHB\r\n"
 
@@ -118,7 +118,8 @@ def _records(
             foreign += 1
             if foreign > _MOST_RUNS:
                 break
-        yield Screened(expected.none(), tallied({screening.OTHER_WIDTH: others}))
+        if others:
+            yield expected.refused(screening.OTHER_WIDTH, others)
         if foreign > _MOST_RUNS:
             yield expected.refused(screening.NO_FRAMES, 1)
             return

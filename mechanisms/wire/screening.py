@@ -123,6 +123,8 @@ def _screened(
     reports: Reports, known: NDArray[np.bool_], kept: NDArray[np.bool_], reason: str
 ) -> Screened:
     """Those that are kept; the others are of no known metric, or dropped for a reason."""
+    if kept.all():  # an endpoint screens reports one by one
+        return Screened(reports, {})
     unknown = len(reports) - int(np.count_nonzero(known))
     others = len(reports) - unknown - int(np.count_nonzero(kept))
     return Screened(reports.where(kept), tallied({UNKNOWN_METRIC: unknown, reason: others}))

@@ -29,6 +29,10 @@ UNREADABLE = (sqlite3.Error, OSError, ValueError, RequestError)
 _DEVICE = re.compile("[0-9a-f]{64}")  # SHA-256, of a credential
 _DIGEST = 16  # bytes: nobody makes two reports of one digest, and loses another's by it
 _SWEEP = 60.0  # seconds after which a process looks whether its windows are closed
+# A commit takes 0.35 ms of CPU whatever is in it, more than all else of a post. So it waits for
+# others while they come: for `_LULL` seconds in which nobody does, for `_GROUP` posts, or for
+# `_LULLS` times as long. A lone device waits for the first of these, and few at once no longer.
+_LULL, _LULLS, _GROUP = 0.004, 10, 32
 _ROOM = 1 << 26  # bytes that a disk must have left for a process to be healthy
 
 
@@ -167,6 +171,7 @@ class Service:
         """Commit groups until nobody waits."""
         loop = asyncio.get_running_loop()
         while self._waiting:
+            await self._gather()
             group, self._waiting = self._waiting, []
             for window in dict.fromkeys(window for window, _, _ in group):
                 posts = [(post, future) for other, post, future in group if other is window]
@@ -186,6 +191,16 @@ class Service:
                     if not future.done():  # whoever has hung up has no answer, and may come again
                         future.set_result(answer)
         self._running = None
+
+    async def _gather(self) -> None:
+        """Wait for more posts, as long as they come and do not wait for this."""
+        for _ in range(_LULLS):
+            before = len(self._waiting)
+            if before >= _GROUP:
+                return
+            await asyncio.sleep(_LULL)
+            if len(self._waiting) == before:
+                return
 
     async def statuses(self) -> list[Status | None]:
         """Of all windows of the folder, as they are now; None of a file that cannot be read."""
