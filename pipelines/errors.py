@@ -13,6 +13,7 @@ PUBLISHED_OR_NOT = "there is a release only if the output folder holds statement
 # Set once this process is told to end. An interrupt that is raised where exceptions are dropped,
 # as in what Python calls while it collects garbage, is lost; whoever waits for long looks here.
 STOPPED = threading.Event()
+STOPPED_BY: list[str] = []  # the signals that told it, as SIGTERM
 
 DONE, WITHHELD, WRONG_REQUEST, RUN_FAILED, ALARM = 0, 1, 2, 3, 4
 

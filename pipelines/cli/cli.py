@@ -24,6 +24,7 @@ from pipelines.errors import (
     PUBLISHED_OR_NOT,
     RUN_FAILED,
     STOPPED,
+    STOPPED_BY,
     WITHHELD,
     WRONG_REQUEST,
     Caution,
@@ -53,6 +54,13 @@ _BUILT_WITH_IT = re.compile(r"^Tag: .*-(many|musl)linux\w*_x86_64$", re.MULTILIN
 
 # Options that mean the same, or more, where they are typed again.
 _OFTEN = (argparse._AppendAction, argparse._StoreTrueAction)
+
+
+# What an interrupt leaves of commands that publish nothing.
+_LEFT = {
+    "check": "check publishes nothing",
+    "serve": "whatever was answered 2xx is kept; type the same command again",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -135,12 +143,12 @@ def _run(arguments: Sequence[str]) -> tuple[int, str | None]:
     except WithheldError as error:
         return _ended(WITHHELD, f"withheld: {error}")
     except KeyboardInterrupt:
-        return _ended(RUN_FAILED, f"interrupted; {PUBLISHED_OR_NOT}")
+        return _ended(RUN_FAILED, _interrupted(arguments))
     except FailedError as error:
         return _ended(RUN_FAILED, str(error))
     except Exception as error:
         if STOPPED.is_set():
-            return _ended(RUN_FAILED, f"interrupted; {PUBLISHED_OR_NOT}")
+            return _ended(RUN_FAILED, _interrupted(arguments))
         if isinstance(error, ImportError) and str(error.name).startswith("hushbeam["):
             return _ended(WRONG_REQUEST, str(error))
         if debug:  # raised further, it would end the process with 1, which means withheld
@@ -151,6 +159,12 @@ def _run(arguments: Sequence[str]) -> tuple[int, str | None]:
             why = system_reason(error)
             return _ended(WRONG_REQUEST, f"cannot use {error.filename}: {why}; {PUBLISHED_OR_NOT}")
         return _ended(RUN_FAILED, str(stranger(error)))
+
+
+def _interrupted(arguments: Sequence[str]) -> str:
+    """What stopped a command, and what it leaves."""
+    by = f" by {STOPPED_BY[-1]}" if STOPPED_BY else ""
+    return f"interrupted{by}; {_LEFT.get(_typed_command(arguments) or '', PUBLISHED_OR_NOT)}"
 
 
 def _ended(code: int, why: str) -> tuple[int, str]:
@@ -226,8 +240,9 @@ def entry() -> NoReturn:
     os._exit(code)
 
 
-def _stop(*_: object) -> NoReturn:
+def _stop(number: int, _: object) -> NoReturn:
     """Interrupt; and remember it, for Beam may make another exception of it on its way."""
+    STOPPED_BY.append(signal.Signals(number).name)
     STOPPED.set()
     raise KeyboardInterrupt
 

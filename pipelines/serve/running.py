@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sqlite3
 from pathlib import Path
+from types import FrameType
 
-from pipelines.errors import DONE, FailedError, RequestError, reason
+from pipelines.errors import DONE, STOPPED_BY, FailedError, RequestError, reason
 from pipelines.parties.window_keys import KeyFolder, most
 from pipelines.plan.job import window_of
 from pipelines.plan.loading import load
@@ -153,6 +156,7 @@ def _run(landing: Path, request: ServeRequest) -> None:
     try:
         import starlette  # noqa: F401 - only the processes of uvicorn look at it
         import uvicorn
+        from uvicorn.supervisors.multiprocess import Multiprocess
     except ImportError:
         raise RequestError(
             "serve needs the packages starlette and uvicorn, of the extra `parties`: pip install "
@@ -161,19 +165,53 @@ def _run(landing: Path, request: ServeRequest) -> None:
     if not (landing / FOLDER).is_dir():
         raise RequestError(f"--landing: no window was ever opened in {landing}: name a --window")
     os.environ[VARIABLE] = str(landing)
+
+    deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as under `nohup`
+
+    class Processes(Multiprocess):
+        """Which notes what stopped it, and ends with its terminal as one process does."""
+
+        def handle_int(self) -> None:
+            _told(signal.SIGINT)
+            super().handle_int()
+
+        def handle_term(self) -> None:
+            _told(signal.SIGTERM)
+            super().handle_term()
+
+        def handle_hup(self) -> None:  # uvicorn would begin its processes anew
+            if not deaf:
+                _told(signal.SIGHUP)
+                super().handle_term()
+
+    # No line for each request, no header of a proxy, no name of ours: nobody is looked at.
+    config = uvicorn.Config(
+        "pipelines.serve.application:of_environment", factory=True, port=request.port,
+        workers=request.processes, log_config=None, access_log=False, proxy_headers=False,
+        server_header=False, limit_concurrency=_CONNECTIONS, lifespan="off",
+        timeout_worker_healthcheck=60,  # a machine that is busy has processes that are well
+    )  # fmt: skip
     Screen().say(f"serving on http://127.0.0.1:{request.port}")
-    try:
-        # No line for each request, no header of a proxy, no name of ours: nobody is looked at.
-        uvicorn.run(
-            "pipelines.serve.application:of_environment", factory=True, port=request.port,
-            workers=request.processes, log_config=None, access_log=False, proxy_headers=False,
-            server_header=False, limit_concurrency=_CONNECTIONS, lifespan="off",
-            timeout_worker_healthcheck=60,  # a machine that is busy has processes that are well
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        pass  # how a service ends
-    except SystemExit as error:  # of uvicorn, which has said nothing: a port that is taken
+    # An interrupt is how one process ends; uvicorn exits, and says nothing, if the port is taken.
+    with contextlib.suppress(KeyboardInterrupt, SystemExit):
+        if request.processes > 1:
+            Processes(config, sockets=[config.bind_socket()]).run()
+        else:
+            server = uvicorn.Server(config)
+
+            def hang_up(number: int, frame: FrameType | None) -> None:
+                _told(number)
+                server.handle_exit(number, frame)
+
+            if not deaf:  # uvicorn does not take it, and an interrupt is lost in its loop
+                signal.signal(signal.SIGHUP, hang_up)
+            server.run()
+    if not STOPPED_BY:
         raise FailedError(
-            f"--port: nothing can be served on {request.port} (exit code {error.code}): is "
-            "another process there?"
-        ) from None
+            f"--port: nothing can be served on {request.port}: is another process there?"
+        )
+    Screen().say(f"stopped by {STOPPED_BY[-1]}: whatever was answered 2xx is kept")
+
+
+def _told(number: int, *_: object) -> None:
+    STOPPED_BY.append(signal.Signals(number).name)

@@ -175,7 +175,8 @@ def test_a_killed_job_leaves_no_release(
         said = job.communicate(timeout=HANGS)[1]
     if stop is signal.SIGTERM:  # told what to do, it ends in order
         assert job.returncode == 3
-        assert said.startswith("hushbeam: interrupted; there is a release only if ")
+        line = f"hushbeam: interrupted by {stop.name}; there is a release only if "
+        assert said.startswith(line)
     assert not (workspace / "out").exists()
     left = [path.name for path in workspace.iterdir() if path.name not in ("reached", "tmp")]
     assert len(left) == leftovers
@@ -281,7 +282,8 @@ def test_workers_end_with_their_command(stop: int, log, domain, workspace) -> No
     assert not (workspace / "out").exists()
     if stop != signal.SIGKILL:
         assert job.returncode == 3
-        assert said.startswith("hushbeam: interrupted; there is a release only if ")
+        line = f"hushbeam: interrupted by {stop.name}; there is a release only if "
+        assert said.startswith(line)
 
 
 def _lives(process: int) -> bool:

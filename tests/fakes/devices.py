@@ -129,7 +129,7 @@ def begin(port: int, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "pipelines.cli.cli", "serve", *words, "--port", str(port)],
         env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,  # a line or two
     )  # fmt: skip
 
 

@@ -369,6 +369,38 @@ def test_a_body_that_does_not_come_is_given_up(
         assert (b"connection", b"close") in sent[0]["headers"]
 
 
+@pytest.mark.parametrize(("lull", "posts", "commits"), [(0.5, 5, 1), (1e9, 40, 1), (0, 5, 5)])
+def test_posts_share_a_commit_while_others_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lull: float, posts: int, commits: int
+) -> None:
+    """Those that come one by one, too; but who come together do not wait for yet more."""
+    window, sizes = opened(tmp_path), []
+    window.release()
+    monkeypatch.setattr(service, "_LULL", lull)
+
+    def commit(_: object, group: list[Post], __: object) -> list[int]:
+        sizes.append(len(group))
+        return [KEPT] * len(group)
+
+    monkeypatch.setattr(service, "_commit", commit)
+
+    async def run() -> None:
+        party = service.Service(tmp_path)
+        mine = party.window("reports", EXPECTED.fingerprint.hex())
+        assert mine is not None
+        tasks = []
+        for number in range(posts):
+            tasks.append(asyncio.create_task(party.keep(mine, Post(b"", bytes([number])))))
+            if lull == 0:
+                await tasks[-1]
+            elif lull < 1:
+                await asyncio.sleep(0)
+        assert await asyncio.wait_for(asyncio.gather(*tasks), 60) == [KEPT] * posts
+
+    asyncio.run(run())
+    assert (sum(sizes), len(sizes)) == (posts, commits)
+
+
 def test_terms_of_an_open_window_do_not_change(tmp_path: Path) -> None:
     opened(tmp_path)
     with pytest.raises(RequestError, match="other terms"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -164,6 +166,25 @@ def test_a_port_that_is_taken_is_said(capsys: pytest.CaptureFixture[str]) -> Non
         taken.listen()
         assert serve("--window", "monday", "--port", str(taken.getsockname()[1])) == 3
     assert "--port: nothing can be served" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "left"),
+    [
+        ("check", "check publishes nothing"),
+        ("serve", "whatever was answered 2xx is kept; type the same command again"),
+        ("run", "there is a release only if the output folder holds statement.json"),
+    ],
+)
+def test_a_command_that_is_stopped_says_by_what_and_what_it_leaves(
+    word: str, left: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line; `check` spoke of a release, which it never makes."""
+    monkeypatch.setattr(cli, "STOPPED", threading.Event())
+    monkeypatch.setattr(cli, "STOPPED_BY", [])
+    monkeypatch.setattr(cli, "require_reachable", lambda _: cli._stop(signal.SIGTERM, None))
+    assert cli.main([word, "plan.yaml", *["--landing", "landing"] * (word == "serve")]) == 3
+    assert capsys.readouterr().err == f"hushbeam: interrupted by SIGTERM; {left}\n"
 
 
 def test_processes_know_their_folder_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

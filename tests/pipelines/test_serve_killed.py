@@ -145,11 +145,44 @@ def test_nothing_that_was_answered_is_lost_or_doubled(
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_service_that_is_told_to_end_ends_well(workspace: Path, processes: str) -> None:
+@pytest.mark.parametrize(
+    ("stop", "group"),
+    [
+        (signal.SIGTERM, False),
+        (signal.SIGTERM, True),
+        (signal.SIGINT, True),
+        (signal.SIGHUP, False),
+    ],
+)
+def test_a_service_that_is_told_to_end_says_so_and_loses_nothing(
+    workspace: Path, processes: str, stop: signal.Signals, group: bool
+) -> None:
+    """While devices post, and whether its processes are told as well, as by systemd and Ctrl-C."""
     shutil.copytree(EXAMPLE, ".", dirs_exist_ok=True)
-    words = command("--window", MONDAY, "--processes", processes)
-    with devices.serving(*words) as (_, process):
-        assert devices.end(process) == 0
+    parted = split(load("plan.yaml"), MONDAY)
+    sent = sealed_reports(parted.expected(parted.form(True, [0])), 4000, SeededRandom(5))
+    kept, begun = set[int](), threading.Event()
+
+    def answer(number: int, status: int) -> None:
+        kept.update([number] * (status == 204))
+        begun.set()
+
+    with devices.serving(*command("--window", MONDAY, "--processes", processes)) as (port, process):
+        posts = [request(report) for report in sent]
+        threading.Thread(target=send, args=([port], posts, 1000, 64, answer), daemon=True).start()
+        assert begun.wait(60)
+        (os.killpg if group else os.kill)(process.pid, stop)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, b"")
+    last = f"stopped by {stop.name}: whatever was answered 2xx is kept"
+    assert out.decode().splitlines() == [f"serving on http://127.0.0.1:{port}", last]
+    there = {sent[number][binary.HEADER :] for number in kept}
+    assert cli.main(["serve", *command("--window", MONDAY, "--close")]) == 0
+    landed = b"".join(file.read_bytes() for file in Path("landing").glob("*.reports"))
+    size = len(sent[0]) - binary.HEADER
+    records = np.frombuffer(landed[binary.HEADER :], f"V{size}")
+    assert there <= {record.tobytes() for record in records}
+    assert 0 < len(there) < len(sent)
 
 
 def test_commits_are_synced_before_they_are_seen(workspace: Path) -> None:
