@@ -172,16 +172,16 @@ def _run(landing: Path, request: ServeRequest) -> None:
         """Which notes what stopped it, and ends with its terminal as one process does."""
 
         def handle_int(self) -> None:
-            _told(signal.SIGINT)
+            _remember(signal.SIGINT)
             super().handle_int()
 
         def handle_term(self) -> None:
-            _told(signal.SIGTERM)
+            _remember(signal.SIGTERM)
             super().handle_term()
 
         def handle_hup(self) -> None:  # uvicorn would begin its processes anew
             if not deaf:
-                _told(signal.SIGHUP)
+                _remember(signal.SIGHUP)
                 super().handle_term()
 
     # No line for each request, no header of a proxy, no name of ours: nobody is looked at.
@@ -200,7 +200,7 @@ def _run(landing: Path, request: ServeRequest) -> None:
             server = uvicorn.Server(config)
 
             def hang_up(number: int, frame: FrameType | None) -> None:
-                _told(number)
+                _remember(number)
                 server.handle_exit(number, frame)
 
             if not deaf:  # uvicorn does not take it, and an interrupt is lost in its loop
@@ -213,5 +213,5 @@ def _run(landing: Path, request: ServeRequest) -> None:
     Screen().say(f"stopped by {STOPPED_BY[-1]}: whatever was answered 2xx is kept")
 
 
-def _told(number: int, *_: object) -> None:
+def _remember(number: int, *_: object) -> None:
     STOPPED_BY.append(signal.Signals(number).name)

@@ -1,10 +1,10 @@
 """What a service keeps of a window: a file of SQLite, shared by all processes that serve a folder.
 
 A post is answered once its transaction is on the disk, and one transaction has all posts that come
-within a few milliseconds of each other. Files that land lie in the order of digests, and do not tell who
-came first. The pages of an open window do: SQLite gives a large row pages in the order in which it
-came, as the write-ahead log has them. All processes must run on one machine, on a disk of its own:
-the log is shared by memory.
+within a few milliseconds of each other. Files that land lie in the order of digests, and do not
+tell who came first. The pages of an open window do: SQLite gives a large row pages in the order in
+which it came, as the write-ahead log has them. All processes must run on one machine, on a disk of
+its own: the log is shared by memory.
 """
 
 from __future__ import annotations

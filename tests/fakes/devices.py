@@ -124,12 +124,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def begin(port: int, *words: str) -> subprocess.Popen[bytes]:
+def begin(port: int, *words: str, output: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """A process of `hushbeam serve`, in a group of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", "pipelines.cli.cli", "serve", *words, "--port", str(port)],
         env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,  # a line or two
+        stdout=output, stderr=output,
     )  # fmt: skip
 
 
@@ -154,10 +154,12 @@ def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
 
 
 @contextlib.contextmanager
-def serving(*words: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+def serving(
+    *words: str, output: int = subprocess.DEVNULL
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """A service that runs meanwhile; its port and process."""
     port = free_port()
-    process = begin(port, *words)
+    process = begin(port, *words, output=output)
     try:
         wait(port, process)
         yield port, process

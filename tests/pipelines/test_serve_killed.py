@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import subprocess
 import threading
 from collections import Counter
 from pathlib import Path
@@ -167,7 +168,8 @@ def test_a_service_that_is_told_to_end_says_so_and_loses_nothing(
         kept.update([number] * (status == 204))
         begun.set()
 
-    with devices.serving(*command("--window", MONDAY, "--processes", processes)) as (port, process):
+    words = command("--window", MONDAY, "--processes", processes)
+    with devices.serving(*words, output=subprocess.PIPE) as (port, process):
         posts = [request(report) for report in sent]
         threading.Thread(target=send, args=([port], posts, 1000, 64, answer), daemon=True).start()
         assert begun.wait(60)
