@@ -41,7 +41,7 @@ Path(_kept.parent, "ledger-key").write_bytes(bytes(range(32, 64)))  # and that o
 os.environ["HUSHBEAM_SIGNING_KEY"] = str(Path(_kept.parent, "signing-key"))
 Path(os.environ["HUSHBEAM_SIGNING_KEY"]).write_bytes(bytes(range(64, 96)))
 
-_MEMORY, _ROOM = "/dev/shm", 6 << 30  # bytes: thrice what all tests of both cores write at once
+_MEMORY, _ROOM = "/dev/shm", 6 << 30  # bytes: a tenth of the slow tests left 245 MB
 
 
 def _fit_for_tests(folder: str) -> bool:
@@ -66,8 +66,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.randomly_reset_seed = False
     # Workers share what searches have come to: the dearest plan takes 23 CPU seconds, then 6.
     os.environ["XDG_CACHE_HOME"] = getattr(config, "workerinput", os.environ)["XDG_CACHE_HOME"]
-    # A release syncs seven files, and tests make ten thousands of releases: on a disk, a third of a
-    # test's time was waiting. `make soak` is about disks, and stays on one.
+    # A release syncs seven files: of 250 releases a test waited for a disk for a third of its time.
+    # `make soak` is about disks, and stays on one.
     if _fit_for_tests(_MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
     # Modules and tests stay: looking for rubbish among them took 4 of collection's 11 seconds, and
