@@ -79,14 +79,14 @@ class Verifier:
                 *signed,
                 unchecked("statement", "nothing else is looked at: it is not as signed"),
             ]
-        found = [*signed]
+        checks = [*signed]
         try:
-            # One by one, so that what was found stays.
+            # One by one, so that those before a fault stay.
             for one in self._content(folder):
-                found.append(one)
+                checks.append(one)
         except _ANY:
-            found.append(fault("statement", "it is not as hushbeam writes statements"))
-        return found
+            checks.append(fault("statement", "it is not as hushbeam writes statements"))
+        return checks
 
     def _signature(self, folder: str) -> Iterator[Check]:
         try:

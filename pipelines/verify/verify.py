@@ -143,10 +143,10 @@ def _folders(pattern: str) -> list[str]:
     except (OSError, ValueError, ImportError):
         signed = []  # what cannot be looked at `folders_in` refuses, and says why
     try:
-        found = history.folders_in(pattern)
+        folders = history.folders_in(pattern)
     except RequestError:
         if not signed:
             raise
-        found = []
+        folders = []
     parts = tuple(f"{folder}/" for folder in signed)
-    return list(dict.fromkeys([*(one for one in found if not one.startswith(parts)), *signed]))
+    return list(dict.fromkeys([*(one for one in folders if not one.startswith(parts)), *signed]))

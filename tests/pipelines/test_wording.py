@@ -30,6 +30,7 @@ _THINGS = re.compile(
 # Numbers of more than one, by what they are.
 _SEVERAL = frozenset({
     "_CELLS", "len(named)", "many", "len(entries)", "len(those) or 'no'", "design.n", "one.window",
+    "len(windows)",
 })  # fmt: skip
 
 
