@@ -114,8 +114,7 @@ def test_what_is_only_named_is_attacked_at_a_small_example(capsys, name, code):
 @pytest.mark.verify
 def test_everything_that_ships_is_attacked(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
-    # The fewest that are allowed: what more samples prove, test_contract_attack.py holds to each.
-    assert main(["audit", "all", "--attack", "--samples", "1000"]) == 0
+    assert main(["audit", "all", "--attack", "--samples", "2000"]) == 0
     said = capsys.readouterr().out
     keeping = [name for name, one in catalog.registrations().items() if one.claims_hold]
     for name in (*keeping, "levels", "dp-sgd", "gradients", "dssgd"):
