@@ -223,7 +223,7 @@ def _floats(table: pa.Table, name: str) -> np.ndarray:
 def are_moments(statement: Mapping[str, Any]) -> bool:
     """Whether numbers are seconds since 1970, which people read as dates."""
     bounds = statement.get("request", {}).get("bounds")
-    return isinstance(bounds, str) and of_moments(bounds)
+    return "timestamps" in statement or (isinstance(bounds, str) and of_moments(bounds))
 
 
 def dated(
