@@ -157,6 +157,8 @@ BY_CITY = {"group_by": "city", "groups": ["Bern", "Oslo", "Rom"]}
         ({"bounds": "0,100", "bins": 8}, []),  # the last of which is as long as an eighth
         ({"bounds": "0,100", "column": "few"}, []),  # nine of ten are 0, as much else may be
         ({"bounds": "0,4", "column": "stars"}, []),  # a scale, with known ends
+        ({"bounds": "10,40", "column": "age"}, ["quantiles 0.5, 0.9 lie at the upper bound 40"]),
+        ({"bounds": "0,91", "column": "age"}, []),  # 90 is a number of its own
         ({"bounds": "0,150", "column": "late"}, ["quantile 0.9 lies at the upper bound 150"]),
     ],
 )  # fmt: skip
@@ -168,7 +170,7 @@ def test_quantiles_where_numbers_were_clipped_are_cautioned_of(
     whole = np.arange(20_000)
     log = pa.table({
         "x": x, "few": np.where(whole % 20, 0, x), "stars": np.where(whole % 4, 4, whole % 3),
-        "late": np.where(whole % 5, 0, 180),
+        "late": np.where(whole % 5, 0, 180), "age": whole % 100,
         "city": np.where(whole % 2, "Oslo", "Bern"),
     })  # fmt: skip
     asked = {"column": "x", "epsilon": 8.0, "quantiles": "0.5,0.9"} | options

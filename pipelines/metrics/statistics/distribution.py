@@ -268,14 +268,19 @@ class Distribution(Statistic):
 
     def _clipped(self, evidence: PrefixEvidence) -> dict[str, tuple[float, NDArray[np.bool_]]]:
         """Side -> (its bound, which quantiles lie there)."""
-        _, lower, upper, *_ = evidence.quantiles.T
+        numbers: NDArray[Any] = evidence.quantiles
         low, high = self.bounds
         widest = (1 + 1e-9) * float(np.diff(evidence.edges).max())
-        # The ends of a short scale, and 0 of what is never negative, may well be where many are;
-        # and many may lie inside of an outermost bin that is wide.
-        if (self.whole and high - low <= _SCALE) or _FEWEST_BINS * widest > 1.01 * (high - low):
-            return {}
         near = max(widest, (high - low) / _BINS)
+        if self.whole and widest < 2:  # a bin is one number, and tells it from its neighbour
+            numbers, near = whole_quantiles(numbers, self.bounds), 0
+            tells = high - low > _SCALE
+        else:  # many may lie inside of an outermost bin that is wide
+            tells = _FEWEST_BINS * widest <= 1.01 * (high - low)
+        # The ends of a short scale, and 0 of what is never negative, may well be where many are.
+        if not tells:
+            return {}
+        _, lower, upper, *_ = numbers.T
         return {
             "upper": (high, lower >= high - near),
             "lower": (low, (upper <= low + near) & (low != 0)),
