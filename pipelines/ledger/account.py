@@ -80,7 +80,7 @@ def _together(accounts: Sequence[tuple[str, Entries]]) -> Iterator[str]:
     alike: dict[tuple[str, str, str], list[str]] = {}
     for window, account in accounts:
         losses, latest = losses_of(account), account.latest
-        if losses.total() > 1:
+        if max(len(account), losses.total()) > 1:
             joint = _joint(frozenset(losses.items()), latest.budget.delta)
             claim, whose = joint.as_dict(), _whose(window, latest)
             name = _title(whose | {"unit": claim["unit"], "window": None})
