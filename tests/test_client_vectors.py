@@ -92,7 +92,7 @@ def test_clients_depend_on_nothing() -> None:
         lock = (package.parent / "package-lock.json").read_text()
         assert "://" not in re.sub(r'"(url|funding)": "[^"]*"', "", lock)  # no registry's name
     lines = sum(len(p.read_text().splitlines()) for p in Path(ROOT, "clients").glob("*/src/*.ts"))
-    assert lines <= 2400
+    assert lines <= 2500
     rust = ROOT / "clients" / "rust"
     assert sum(len(p.read_text().splitlines()) for p in (rust / "src").glob("*.rs")) <= 2500
     sources = re.findall(r'^source = "(.*)"$', (rust / "Cargo.lock").read_text(), re.M)
