@@ -148,7 +148,7 @@ def test_slots_are_as_few_as_delta_allows(enrolled: int) -> None:
     assert design.layout.poisoning == design.lifts == [1 + room for room in design.room]
     fewer = tuple(room - 1 for room in design.room)
     short = SlottedDevices(
-        design.levels, design.noise, "add or remove", 1.0, 1e-6, enrolled, 0.9, 0, fewer
+        design.levels, design.noise, "add or remove", 1.0, 1e-6, enrolled, room=fewer
     )
     assert sum(short.distances) * (1 + math.e) > 1e-12
     assert (design.ranges(9), design.least_reports) == ([], enrolled * 9 // 10)
