@@ -121,6 +121,8 @@ def _in_memory(size: int) -> str | None:
 def _line(where: str, value: Any) -> str:
     """A declared value, as files of them have it."""
     line = str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, float):
+        raise RequestError(f"{where} is a fraction: declared values are texts and whole numbers")
     if value is None or "\n" in line or "\r" in line:
         raise RequestError(f"{where} is missing or has a line break; write it as one line of text")
     return line

@@ -225,7 +225,10 @@ def _require_said(name: str, value: Any, declares: bool) -> None:
 def _declared(name: str, value: Any, several: bool, handed: Handed) -> Any:
     """Declared values, and the column before them where there are several columns."""
     if isinstance(value, Mapping):
-        return tuple(f"{column}={handed.values(name, one)}" for column, one in value.items())
+        return tuple(
+            column if one is None else f"{column}={handed.values(name, one)}"
+            for column, one in value.items()
+        )
     return _several(value) if several else handed.values(name, value)
 
 

@@ -789,11 +789,17 @@ def written_out(text: str) -> tuple[str, ...]:
     for place, value in enumerate(values, 1):
         wrong = "has a line break; write it as one line" * ("\n" in value)
         wrong = wrong if value.strip() else "is blank; remove it"
+        wrong = wrong if _is_text(value) else "is no Unicode text"
         if first.setdefault(value, place) < place:
             wrong = f"repeats value {first[value]}; keep one of them"
         if wrong:
             raise RequestError(f"--domain: value {place} of the list {wrong}")
     return tuple(values)
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written: half of a pair of surrogates cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def check_user_column(telemetry: Telemetry, column: str) -> None:

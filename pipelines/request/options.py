@@ -17,8 +17,9 @@ from pydantic.fields import FieldInfo
 SUBJECT, PROMISE, RESULT = "", "what is promised", "what comes out"
 
 _FLAG = re.compile(r"--[a-z][a-z-]*")
+_WORD = re.compile(r"[^,\s](?:[^,]*[^,\s])?")  # which commas may stand around
 _VALUES = "LOW..HIGH"  # in the name of what declares values
-_SCALAR = {"type": ["string", "number", "boolean"]}
+_SCALAR = {"type": ["string", "number"]}
 _SCALARS = {"type": "array", "items": _SCALAR, "minItems": 1}
 
 
@@ -62,7 +63,8 @@ class Description:
         schema["description"] = undashed(str(self))
         shapes = schema.get("anyOf", [{"type": schema.get("type")}])
         if {"type": "array"} in shapes and self._named:
-            listed = {"anyOf": [_SCALAR, _SCALARS]} if self._listed else _SCALAR
+            one = [_SCALAR, *[_SCALARS] * self._listed, *[{"type": "null"}] * self._alone]
+            listed = {"anyOf": one}
             of_mapping = {"type": "object", "additionalProperties": listed}
             of_list = {
                 key: schema.pop(key) for key in ("type", "items", "minItems") & schema.keys()
@@ -79,6 +81,9 @@ class Description:
             field: what this is the description of.
             value: as it was written; what is neither is returned as it is.
 
+        Raises:
+            ValueError: a command line would read something else than what was written.
+
         >>> bounds = option("the least and the largest", metavar="L,U")
         >>> bounds.annotation = str
         >>> description(bounds).typed(bounds, [0, 0.5])
@@ -88,7 +93,7 @@ class Description:
         if kind is str and isinstance(value, list | tuple):
             return self._text(value)
         if kind is tuple and self._named and isinstance(value, dict):
-            return tuple(f"{name}={self._text(one)}" for name, one in value.items())
+            return tuple(self._pair(str(name), one) for name, one in value.items())
         return value
 
     @property
@@ -96,16 +101,37 @@ class Description:
         return "=" in (self.metavar or "")
 
     @property
+    def _alone(self) -> bool:
+        """Whether a name may stand without what is said of it."""
+        return "[=" in (self.metavar or "")
+
+    @property
     def _listed(self) -> bool:
         """Whether what is said may be a list: of values, or of numbers."""
         return _VALUES in (self.metavar or "") or "," in (self.metavar or "")
 
+    def _pair(self, name: str, value: Any) -> str:
+        if value is None and self._alone:
+            return name
+        text = self._text(value)
+        if not isinstance(text, str | int | float):
+            raise ValueError(f"{name} needs a text, or a list of them where it takes one")
+        return f"{name}={text}"
+
     def _text(self, value: Any) -> Any:
-        if not (self._listed and isinstance(value, list | tuple) and all(map(_scalar, value))):
+        if not (self._listed and isinstance(value, list | tuple)):
             return value
-        words = [str(one).lower() if isinstance(one, bool) else str(one) for one in value]
-        of_values = _VALUES in str(self.metavar)
-        return json.dumps(words, ensure_ascii=False) if of_values else ",".join(words)
+        if _VALUES in str(self.metavar):
+            # A fraction has lost how it was spelt, and a truth whether it was one.
+            if not all(type(one) in (str, int) for one in value):
+                raise ValueError("a list holds texts and whole numbers: put all else in quotes")
+            return json.dumps([str(one) for one in value], ensure_ascii=False)
+        words = [str(one) for one in value if isinstance(one, str | int | float)]
+        if len(words) < len(value) or any(
+            "," in word or word.strip() != word or not word for word in words
+        ):
+            raise ValueError("a list holds numbers, or names without commas and blanks around")
+        return ",".join(words)
 
 
 def option(
@@ -178,7 +204,3 @@ def undashed(text: str) -> str:
     'min_reports is missing'
     """
     return _FLAG.sub(lambda match: match[0][2:].replace("-", "_"), text)
-
-
-def _scalar(value: object) -> bool:
-    return value is not None and not isinstance(value, list | tuple | dict)

@@ -433,11 +433,11 @@ def test_what_is_decided_before_a_job_is_made_does_not_wait_for_beam(tmp_path: P
     ("kind", "name", "written", "typed"),
     [
         ("histogram", "domain", ["Oslo", "Bern, Wabern", 7], '["Oslo", "Bern, Wabern", "7"]'),
-        ("count", "by_domain", [True, False], '["true", "false"]'),
+        ("count", "by_domain", ["true", "1.10"], '["true", "1.10"]'),
         ("mean", "bounds", [-0.5, 600], "-0.5,600"),
         ("distribution", "quantiles", [0.5], "0.5"),
         ("experiment", "arms", ["old", "new"], "old,new"),
-        ("count", "group", {"city": ["Å", "B"]}, ('city=["Å", "B"]',)),
+        ("count", "group", {"city": ["Å", "B"], "on": None}, ('city=["Å", "B"]', "on")),
         ("cross-tab", "domains", {"age": "1..9", "on": ["y"]}, ("age=1..9", 'on=["y"]')),
         ("cross-tab", "hierarchies", {"city": "a.csv"}, ("city=a.csv",)),
         ("vector-mean", "number", {"fare": [0, 60]}, ("fare=0,60",)),
@@ -458,16 +458,18 @@ def test_lists_and_mappings_of_a_plan_are_what_a_command_line_takes(
     check = Draft202012Validator(own)
     assert check.is_valid(written)
     assert check.is_valid(list(typed) if isinstance(typed, tuple) else typed)
-    assert not check.is_valid({"city": None})
+    assert not check.is_valid({"city": {"a": 1}})
 
 
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
         ({"column": ["city"]}, "--column must be a text"),
-        ({"domain": ["Oslo", None]}, "--domain must be a text"),
-        ({"domain": [["Oslo"]]}, "--domain must be a text"),
         ({"domain": {"city": ["Oslo"]}}, "--domain must be a text"),
+        ({"domain": ["Oslo", None]}, "put all else in quotes"),
+        ({"domain": [["Oslo"]]}, "put all else in quotes"),
+        ({"domain": [1.10, 1.9]}, "put all else in quotes"),  # "1.1" is another version
+        ({"domain": [True]}, "put all else in quotes"),
     ],
 )
 def test_a_list_where_none_is_meant_is_refused(changes: dict[str, object], complaint: str) -> None:
@@ -475,3 +477,14 @@ def test_a_list_where_none_is_meant_is_refused(changes: dict[str, object], compl
     assert request(registry.options("histogram"), said).model_dump()["domain"] == '["Oslo"]'
     with pytest.raises(RequestError, match=complaint):
         request(registry.options("histogram"), said | changes)
+
+
+@pytest.mark.parametrize("arms", [["a,b", "c"], ["a", " b"], ["a", ""], ["a", None], [["a"]]])
+def test_a_name_that_a_command_line_would_take_for_two_is_refused(arms: list[object]) -> None:
+    field = registry.options("experiment").model_fields["arms"]
+    with pytest.raises(ValueError, match="names without commas"):
+        description(field).typed(field, arms)
+    domains = registry.options("cross-tab").model_fields["domains"]
+    for value in (None, {"a": 1}):
+        with pytest.raises(ValueError, match="city needs a text"):
+            description(domains).typed(domains, {"city": value})
