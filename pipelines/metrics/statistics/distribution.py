@@ -231,17 +231,16 @@ class Distribution(Statistic):
     def _quantiles(self, evidence: PrefixEvidence) -> pa.Table:
         """What is published of quantiles."""
         # Of one distribution the band says what holds together.
-        numbers: NDArray[Any] = evidence.quantiles[:, : 5 if self.domains else 3]
-        if self.whole:
-            numbers = whole_quantiles(numbers, self.bounds)
+        numbers, near = self._numbers(evidence)
+        numbers = numbers[:, : 5 if self.domains else 3]
         named = dict(zip(_LIMITS, map(pa.array, numbers.T), strict=False))
-        for side, (_, there) in self._clipped(evidence).items():
-            # Numbers beyond the bound may be the quantile, so no limit there is sure of anything.
-            named |= {
-                name: pc.if_else(pa.array(there), None, column)
-                for name, column in named.items()
-                if name.startswith(side)
-            }
+        # Numbers beyond a bound may be the quantile, so no limit there is sure of anything.
+        for name, column in named.items():
+            bound = self._ends.get(name.partition("_")[0])
+            if bound is not None:
+                away = np.abs(column.to_numpy() - bound)
+                inside = (away < (1 - 1e-6) * near) | (away == 0)
+                named[name] = pc.if_else(inside, None, column)
         levels = {"p": np.tile(self.probabilities, self.groups)}
         return with_labels(self._labels(len(self.probabilities)), levels | named)
 
@@ -266,25 +265,42 @@ class Distribution(Statistic):
             "wider bounds show where they lie"
         ]
 
-    def _clipped(self, evidence: PrefixEvidence) -> dict[str, tuple[float, NDArray[np.bool_]]]:
-        """Side -> (its bound, which quantiles lie there)."""
-        numbers: NDArray[Any] = evidence.quantiles
+    @property
+    def _ends(self) -> dict[str, float]:
+        """Side -> the bound beyond which there may be numbers.
+
+        Of a short scale and of what is never negative people know the ends.
+        """
         low, high = self.bounds
-        widest = (1 + 1e-9) * float(np.diff(evidence.edges).max())
-        near = max(widest, (high - low) / _BINS)
-        if self.whole and widest < 2:  # a bin is one number, and tells it from its neighbour
-            numbers, near = whole_quantiles(numbers, self.bounds), 0
-            tells = high - low > _SCALE
-        else:  # many may lie inside of an outermost bin that is wide
-            tells = _FEWEST_BINS * widest <= 1.01 * (high - low)
-        # The ends of a short scale, and 0 of what is never negative, may well be where many are.
-        if not tells:
+        if self.whole and high - low <= _SCALE:
             return {}
+        return {"upper": high} | ({"lower": low} if low else {})
+
+    def _numbers(self, evidence: PrefixEvidence) -> tuple[NDArray[Any], float]:
+        """Quantiles with their limits, and how far an outermost bin reaches inside of its bound."""
+        low, high = self.bounds
+        widest = self._widest(evidence)
+        near = max(widest, (high - low) / _BINS)
+        if not self.whole:
+            return evidence.quantiles, near
+        # Where a bin is one number it tells it from its neighbour.
+        return whole_quantiles(evidence.quantiles, self.bounds), near if widest >= 2 else 0.0
+
+    def _clipped(self, evidence: PrefixEvidence) -> dict[str, tuple[float, NDArray[np.bool_]]]:
+        """Side -> (its bound, which quantiles lie there for sure)."""
+        numbers, near = self._numbers(evidence)
+        low, high = self.bounds
+        if near and _FEWEST_BINS * self._widest(evidence) > 1.01 * (high - low):
+            return {}  # many may lie inside of an outermost bin that is wide
         _, lower, upper, *_ = numbers.T
+        inner = {"upper": lower, "lower": upper}
         return {
-            "upper": (high, lower >= high - near),
-            "lower": (low, (upper <= low + near) & (low != 0)),
+            side: (bound, np.abs(inner[side] - bound) <= near) for side, bound in self._ends.items()
         }
+
+    @staticmethod
+    def _widest(evidence: PrefixEvidence) -> float:
+        return (1 + 1e-9) * float(np.diff(evidence.edges).max())
 
     def _at_bound(self, side: str, bound: float, there: NDArray[np.bool_]) -> str:
         inside = there.reshape(-1, len(self.probabilities))
