@@ -162,8 +162,10 @@ def test_the_truth_lies_in_every_interval(release: Shape) -> None:
     ordered = np.sort(values)
     for row in release.quantiles:
         exact = ordered[math.ceil(row["p"] * len(values) - 1e-9) - 1]
-        assert row["lower"] - 1e-9 <= exact <= row["upper"] + 1e-9
-        assert row["lower"] <= row["estimate"] <= row["upper"]
+        low = -math.inf if row["lower"] is None else row["lower"]
+        high = math.inf if row["upper"] is None else row["upper"]  # numbers beyond were clipped
+        assert low - 1e-9 <= exact <= high + 1e-9
+        assert low <= row["estimate"] <= high
     mean = release.statement["mean"]
     assert mean["lower"] <= values.mean() <= mean["upper"]
     assert abs(mean["unbiased"] - values.mean()) < 7 * mean["standard_error"]
@@ -232,5 +234,5 @@ def test_one_user_with_many_rows_is_one_report(run, workspace: Path) -> None:
     told = json.loads((workspace / "out/statement.json").read_text())
     assert told["n"] == 1
     found = pq.ParquetFile(workspace / "out/quantiles.parquet").read().to_pylist()
-    assert all((row["lower"], row["upper"]) == (0, 500) for row in found)
+    assert all((row["lower"], row["upper"]) == (0, None) for row in found)  # or more than 500
     assert not canaries.found(outcome.said)
