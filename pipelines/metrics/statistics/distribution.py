@@ -27,6 +27,7 @@ from pipelines.metrics.statistics.statistic import Statistic, Workload
 from pipelines.metrics.statistics.wording import ErrorTerms, Forecast, Wording
 from pipelines.metrics.unusable.share import Share
 from pipelines.views.headline import BARS, LINE, MIDDLE, QUANTILE
+from pipelines.wording import moment_of, of_moments
 from transforms.encoders.bins import BinEncoder, GroupedBinEncoder, edges_of
 from transforms.encoders.bounds import Bounds
 from transforms.encoders.groups import GroupEncoder
@@ -261,8 +262,8 @@ class Distribution(Statistic):
             return []
         what = " and ".join(places)
         return [
-            f"{what}, to which numbers beyond are clipped, so their intervals are open there: "
-            "wider bounds show where they lie"
+            f"{what}, to which numbers beyond are clipped; intervals are open there, and wider "
+            "bounds close them"
         ]
 
     @property
@@ -310,7 +311,8 @@ class Distribution(Statistic):
         what = f"quantiles {', '.join(levels)}{of} lie"
         if len(levels) == 1:
             what = f"quantile {levels[0]}{of} lies"
-        return f"{what} at the {side} bound {bound:g}"
+        place = moment_of(bound) if of_moments(self.options.bounds) else f"{bound:g}"
+        return f"{what} at the {side} bound {place}"
 
     def unusable(  # type: ignore[override]
         self, evidence: PrefixEvidence, confidence: float
