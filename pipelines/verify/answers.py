@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mechanisms.central.exponential import FirstAbove
-from mechanisms.privacy.gaussian_filter import range_of_gaussian
+from mechanisms.privacy.gaussian_filter import WHOLE, range_of_gaussian
 from mechanisms.sampling.rounded_normal import RoundedNormal
 from pipelines.errors import RequestError
 from pipelines.journal.ask_session import AskSession
@@ -18,6 +18,7 @@ _SUBJECT = "price"
 _STRANGE = (ValueError, TypeError, KeyError, AttributeError, IndexError, ArithmeticError)
 _ROUNDED = 1e-9
 _TOO_NEAR = "one of them counts its sampler as nearer to its law than it is"
+_SCALES = {"unit", "people", "half"}  # what a number of an answer stands for
 _SELECTING = ("most-common", "first-above")  # questions that no noisy number answers
 
 
@@ -55,18 +56,33 @@ def _wrong(session: AskSession, said: Mapping[str, Any]) -> str:
         return "together they take more than the budget"
     for one in session.answers:
         mu, answer = budget.mu_of(one["parts"]), one["answer"]
-        if not one["guarantee"]["epsilon"] >= budget.epsilon_of(one["parts"]) * (1 - _ROUNDED):
-            return "one of them promises more than its part of the budget buys"
+        if wrong := _promised(one, session):
+            return wrong
         if one["question"] in _SELECTING:
             if wrong := _selected(one, mu):
                 return wrong
             continue
+        if len(answer["noisy"]) != len(one["names"]) * (1 + (one["question"] == "mean")):
+            return "one of them has more or fewer numbers than names"
         squared = answer["variance"] - 1 / 12
         if not mu**2 * squared >= _moved(one) * (1 - _ROUNDED):
             return "one of them has less noise than its part of the budget buys"
         far = len(answer["noisy"]) * RoundedNormal(math.sqrt(squared)).farthest
         if not one["distance"] >= far * (1 - _ROUNDED):
             return _TOO_NEAR
+    return ""
+
+
+def _promised(one: Mapping[str, Any], session: AskSession) -> str:
+    """How an answer promises another thing than its part of the session buys; empty if nowise."""
+    budget, claim = session.budget, {**one["guarantee"], "how": ""}
+    if one["share"] != one["parts"] / WHOLE:
+        return "one of them says another share of the budget than it takes"
+    bought = budget.guarantee(budget.epsilon_of(one["parts"]), session.terms["unit"]).as_dict()
+    if not claim["epsilon"] >= bought["epsilon"] * (1 - _ROUNDED):
+        return "one of them promises more than its part of the budget buys"
+    if claim != {**bought, "how": "", "epsilon": claim["epsilon"]}:
+        return "one of them promises another thing than the session"
     return ""
 
 
@@ -92,6 +108,8 @@ def _selected(one: Mapping[str, Any], mu: float) -> str:
 def _moved(one: Mapping[str, Any]) -> float:
     """The squared distance by which a unit moves the numbers of an answer, by its question."""
     request, scale = one["request"], one["answer"]["scale"]
+    if not all(0 < abs(scale[name]) < math.inf for name in scale.keys() & _SCALES):
+        raise ValueError("the numbers of an answer are of no size")
     groups = min(request.get("rows_per_user", 1), len(one["names"]))
     if one["question"] == "count":
         most = request.get("per_value", 1) / scale["unit"]

@@ -108,7 +108,10 @@ def _contributed(design: Any, request: Statement, kind: str) -> str:
     if far is not None and not far * ROUNDED >= _span(request, kind):
         return "a unit moves its figures by less in its design than its bounds let it"
     rows = getattr(design, "rows", 1)
-    if any(level.slots * rows < min(many, level.counters) for level in own):
+    # Rows that count each for itself raise one counter again and again: few counters cap nothing.
+    if (request.get("by_row") and rows < many) or any(
+        level.slots * rows < min(many, level.counters) for level in own
+    ):
         return f"a unit raises fewer counters in its design than its {many:,} rows"
     parts = design.parts if isinstance(design, JobTotals) else ()
     reach = max((part.high for part in parts), default=math.fsum(one.weight for one in own))

@@ -11,12 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from mechanisms import designs
+from mechanisms.adaptive_rounds import AdaptiveRounds
+from mechanisms.counters.split_mean import SplitMean
+from mechanisms.counters.split_mix import SplitMix
 from pipelines.errors import RequestError
+from pipelines.logs.numbers import read_bounds
 from pipelines.releases import schema, statements
 from pipelines.verify.verdict import Check, fault, holds
 
 _SUBJECT = "tables"
-_OF_COUNTERS = ("count", "histogram")
+_OF_COUNTERS, _OF_NUMBERS = ("count", "histogram"), ("mean", "variance")
+_STRANGE = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 _ROUNDED = 1e-9  # relative: what sums in doubles are off by
 
 
@@ -77,7 +82,7 @@ def _wrong(table: pa.Table, file: str, said: Mapping[str, Any]) -> str:
         _figures(columns)
         or ("" if figure in schema.AVERAGES else _people(columns, said))
         or (_shares(table, said) if figure == "share" else "")
-        or (_units(columns, said) if figure == "sum" else "")
+        or _noise(table, columns, said, figure)
     )
 
 
@@ -116,16 +121,65 @@ def _people(columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
     return "n is another number than the statement's"
 
 
-def _units(columns: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-    """Sums beside the noise of their design, in units of the size that it says."""
-    record = said.get("design")
-    if not isinstance(record, dict) or record.get("unit") is None:
-        return ""
+def least_noise(said: Mapping[str, Any]) -> float | None:
+    """The standard deviation of a total's noise by the design, that errors are held to.
+
+    In units of the figure, of averages from the middle of their bounds; None where no error is
+    compared, as where the design is none, which is a fault of its price's.
+    """
+    try:
+        return _least_noise(said)
+    except _STRANGE:
+        return None
+
+
+def _least_noise(said: Mapping[str, Any]) -> float | None:
+    kind, record = said["release"], said.get("design")
+    if kind not in (*_OF_COUNTERS, "sum", *_OF_NUMBERS) or not isinstance(record, dict):
+        return None
     design = designs.read(record)
-    noise = math.sqrt(getattr(design, "column_variance", 0.0)) * design.unit
-    if (columns["standard_error"] >= noise * (1 - _ROUNDED)).all():
+    design = design.rounds[-1] if isinstance(design, AdaptiveRounds) else design
+    if isinstance(design, SplitMean):
+        # What is left of the total's noise where that of the count is known.
+        total, people, covariance = design.moments
+        left = math.sqrt(max(total**2 - (covariance / people) ** 2, 0.0))
+        return left * design.high / 2 * (design.unit or 0.0)
+    variance = design.variance if isinstance(design, SplitMix) else None
+    variance = getattr(design, "column_variance", variance)
+    if variance is None:
+        return None
+    if kind == "count":
+        return math.sqrt(variance)
+    if kind == "histogram":  # of parts of units, where these share one
+        parts = getattr(design, "parts", ())
+        return math.sqrt(variance) / max((part.high for part in parts), default=1)
+    unit = getattr(design, "unit", None) or 0.0
+    # The distance from the middle is half of that from both ends, whose noises add up.
+    return math.sqrt(variance / 2 if kind in _OF_NUMBERS else variance) * unit
+
+
+def _noise(table: pa.Table, columns: Mapping[str, Any], said: Mapping[str, Any], what: str) -> str:
+    """Errors beside the noise of the design, in units of the size that it says."""
+    least: Any = least_noise(said)
+    error = columns["standard_error"]
+    if least is None:
         return ""
-    return "sums have less noise than the units of their design"
+    kind, request, some = said["release"], said["request"], np.ones(len(table), bool)
+    if kind == "histogram":
+        # What is added to a count may be added to the number of all, too.
+        least *= np.clip(1 - _numbers(table, "unbiased"), 0, 1) / columns["n"]
+    elif kind in _OF_NUMBERS:
+        n = _numbers(table, "rows" if request.get("by_row") else f"{request['unit']}s")
+        some = ~(n <= 0)  # of nobody there is no average
+        least /= np.where(some, n, 1)
+        if what in ("variance", "standard deviation"):
+            low, high = read_bounds(request["bounds"])
+            least *= (high - low) / 4  # of squares, whatever is known of the number and the mean
+        if what == "standard deviation":  # its error takes the variance up by one of that
+            error = error * (2 * columns["estimate"] + error)
+    if (error >= least * (1 - _ROUNDED))[some].all():
+        return ""
+    return f"{what}: errors are smaller than the noise of the design"
 
 
 def _shares(table: pa.Table, said: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from mechanisms.channel import Guarantee
 from pipelines.metrics.first_round import chosen_words
 from pipelines.metrics.terms import cautioned, next_to_nothing
 from pipelines.verify.stated import bounds_compared
+from pipelines.verify.tables import least_noise
 from pipelines.verify.verdict import Check, fault, holds, shown, unchecked
 from pipelines.wording import CHANGES, counted_or_not, distinct_promises, meaning, shared
 
@@ -33,6 +34,12 @@ _COMPARED = frozenset({
 })  # fmt: skip
 _PROMISES = ("release", "local")
 _WHOLE = "(the release)"
+# Options that hold bounds of numbers.
+_BOUNDS = (
+    "bounds", "over_bounds", "number", "vector", "mean", "total", "quantile", "target",
+)  # fmt: skip
+_INTERVALS = "intervals: how wide they are, beside their errors"
+_ERRORS = "errors and intervals: how wide they are, beside the noise"
 _DECLARED = ("min_reports", "expected", "enrolled")
 
 Statement = Mapping[str, Any]
@@ -67,8 +74,11 @@ def _beside(said: Statement) -> Iterator[str]:
     fields = {name: part for name, part in said.items() if name not in _COMPARED}
     fields |= {f"guarantees.{name}": None for name in promised if name not in _PROMISES}
     yield from (f"{name}: {part}" for name, part in fields.items() if isinstance(part, str))
-    if "bounds" in said.get("request", {}) and not bounds_compared(said):
+    request = said.get("request", {})
+    if any(request.get(name) for name in _BOUNDS) and not bounds_compared(said):
         yield "bounds of numbers: how far one row moves a figure within them"
+    if said.get("figures"):
+        yield _ERRORS if least_noise(said) is None else _INTERVALS
     rest = sorted(name for name, part in fields.items() if not isinstance(part, str))
     if rest:
         yield f"fields: {', '.join(rest)}"

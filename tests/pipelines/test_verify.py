@@ -1166,6 +1166,16 @@ OTHERS_RE_SIGNED: list[tuple[str, str, Callable[[Path], None], str]] = [
     ("session", "distance", answer(distance=1e-3), "more than the budget"),
     ("session", "a distance below 0", answer(distance=-1.0), "takes no part"),
     ("session", "an answer's epsilon", answer(guarantee={"epsilon": 0.1}), "promises more than"),
+    *(("session", f"an answer's {name}", answer(guarantee=lambda one, own=own: one | own),
+       "promises another thing")
+      for name, own in (("delta", {"delta": 0.0}), ("neighbours", {"neighbours": "replace"}),
+                        ("unit", {"unit": "everybody"}), ("model", {"model": "local"}))),
+    ("session", "a share", answer(share=1e-6), "another share"),
+    *(("session", f"fewer numbers of {kind}",
+       answer(kind, answer=lambda one: one | {"noisy": one["noisy"][:-1]}), "more or fewer numbers")
+      for kind in ("count", "sum", "mean")),
+    ("session", "no people", answer("mean", answer=lambda one: one | {
+        "scale": one["scale"] | {"people": 0}}), "not as hushbeam writes them"),
     ("session", "noise", answer(answer=lambda one: one | {"variance": one["variance"] / 2}),
      "has less noise"),
     *(("session", f"less noise of {kind}",
@@ -1301,11 +1311,53 @@ def test_noise_covers_the_bounds_of_numbers(
         last["unit"] = unit * 8640
         days = statement["request"] | {"bounds": "1970-01-01,1970-01-02"}
         assert price.of_metric("m", statement | {"request": days}).outcome == "holds"
-    last["unit"] = 2 * unit  # then sums would have more noise than their table says
+    last["unit"] = 2 * unit  # then figures would have more noise than their table says
     assert price.of_metric("m", statement).outcome == "holds"
-    if name in ("sums", "digits"):
-        (fault,) = tables.of_metric("m", str(folder), statement)
-        assert fault.said == "m: sum.parquet: sums have less noise than the units of their design"
+    ((file, figure),) = statement["figures"].items()
+    (fault,) = tables.of_metric("m", str(folder), statement)
+    assert fault.said == f"m: {file}: {figure}: errors are smaller than the noise of the design"
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("window/city", "histogram"), ("window/events", "count"), ("window/size", "mean"),
+     ("split", "sum"), ("digits", "sum"), ("two", "count"), ("devices", "count"), ("rows", "mean"),
+     ("spread", "mean"), ("spread", "variance"), ("spread", "deviation")],
+)  # fmt: skip
+def test_errors_are_no_smaller_than_noise(
+    stated: Path, made: Path, tmp_path: Path, name: str, file: str
+) -> None:
+    window, _, metric = name.rpartition("/")
+    source = made / "releases/2026-11-20" / metric if window else stated / name
+    folder = Path(shutil.copytree(source, tmp_path / "release"))
+    statement = json.loads((folder / "statement.json").read_text("utf-8"))
+    (finding,) = tables.of_metric("m", str(folder), statement)
+    assert finding.outcome == "holds"
+    column(folder, f"{file}.parquet", "standard_error", lambda x: x / 10)
+    (fault,) = tables.of_metric("m", str(folder), statement)
+    assert fault.said.startswith(f"m: {file}.parquet: ")
+    assert fault.said.endswith(": errors are smaller than the noise of the design")
+
+
+@pytest.mark.parametrize(
+    "option", ["over_bounds", "number", "vector", "mean", "total", "quantile", "target"]
+)
+def test_bounds_by_whichever_option_are_listed(stated: Path, option: str) -> None:
+    statement = json.loads((stated / "two/statement.json").read_text("utf-8"))
+    for value, there in (([], False), (["size=0,10"], True)):
+        asked = statement | {"request": statement["request"] | {option: value}}
+        lines = listed([*words_of(asked, {"m": asked})], "statement")
+        assert any("bounds of numbers" in line for line in lines) == there
+
+
+def test_errors_that_nobody_compares_are_listed(made: Path) -> None:
+    for name, words in (("said", "errors and intervals: "), ("size", "intervals: ")):
+        path = made / "releases/2026-11-20" / name / "statement.json"
+        said = json.loads(path.read_text("utf-8"))
+        lines = [one.removeprefix("m: ") for one in listed([*words_of(said, {"m": said})],
+                                                           "statement")]  # fmt: skip
+        assert sum(line.startswith(words) for line in lines) == 1
+        assert sum("intervals: " in line for line in lines) == 1
 
 
 def test_bounds_that_nobody_compares_are_listed(stated: Path) -> None:
@@ -1320,6 +1372,7 @@ def test_bounds_that_nobody_compares_are_listed(stated: Path) -> None:
 # ---- what a statement says beside its design -----------------------------------------------------
 
 _PLAN: Said = {"version": 1, "unit": "user", "user_column": "user"}
+_BY_ROW = "--column size --bounds 0,10 --by-row --rows-per-user 2"
 _ROWS = "--input log.parquet --user-column user --epsilon 1"
 DIVIDED = _PLAN | {
     "collection": "divided", "input": "log.parquet", "output": "divided", "epsilon": 2,
@@ -1354,12 +1407,13 @@ def stated(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"count {_ROWS} --column city --domain 0..2 --rows-per-user 2 --output two",
             f"sum {_ROWS} --column size --bounds=-5,10 --output sums",
             f"sum {_ROWS} --column size --bounds=-5,10 --drawn-by shuffler --output digits",
+            f"mean {_ROWS} {_BY_ROW} --output rows", f"variance {_ROWS} {_BY_ROW} --output spread",
         ):  # fmt: skip
             assert cli.main(words.split()) == 0, words
     return folder
 
 
-STATED = ("divided", "2026-11-20", "devices", "split", "two", "sums", "digits")
+STATED = ("divided", "2026-11-20", "devices", "split", "two", "sums", "digits", "rows", "spread")
 
 
 @pytest.mark.parametrize("name", STATED)
@@ -1431,6 +1485,8 @@ STATED_RE_SIGNED: list[tuple[str, str, Callable[[Path], None], str]] = [
     ("two", "too many levels", said("", "design", "levels", to=lambda one: one * 50_000), UNMET),
     ("two", "slots", one_slot, "fewer counters"),
     ("two", "rows", said("", "request", "rows_per_user", to=3), "fewer counters"),
+    ("rows", "rows", said("", "request", "rows_per_user", to=50), "fewer counters"),
+    ("spread", "rows", said("", "request", "rows_per_user", to=3), "fewer counters"),
     ("two", "per value", said("", "request", "per_value", to=2), "adds less in its design"),
     ("devices", "per value", said("", "request", "per_value", to=2), "adds less in its design"),
     ("two", "epsilon", said("", "request", "epsilon", to=0.01), "a larger epsilon"),
