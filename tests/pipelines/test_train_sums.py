@@ -252,7 +252,7 @@ def test_a_user_counts_once(run, log) -> None:
     assert run([*WORDS, "--user-column", "user"]).code == 0
     statement, _ = released()
     assert abs(statement["n"] - 997) < 6.5 * statement["n_standard_error"] + LACKING
-    assert "all of its rows together, they are there or not" in " ".join(statement["in_words"])
+    assert "all of its rows together, whether they are there or not" in " ".join(statement["in_words"])
 
 
 @pytest.mark.parametrize(("step", "method"), [(SendDoFn, "process"), (sums_run, "numbered")])
