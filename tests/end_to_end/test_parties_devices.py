@@ -112,7 +112,7 @@ def test_the_collector_is_handed_whole_batches_of_enough_devices(run, parted) ->
         assert f"left out: {2 * strangers} users who are not enrolled" in outcome.out
     outcome = run(shuffle("few.bin", into="out"))
     assert outcome.code == 1
-    assert "withheld: 1 more devices have to send" in outcome.err
+    assert "withheld: 1 more device has to send" in outcome.err
     assert not Path("out").exists()
     assert run(shuffle("few.bin", "more.bin", "few.bin", into="out")).code == 0
     outcome = run(collect("out"))
