@@ -213,6 +213,6 @@ def test_bad_requests_are_one_line(refused, run, parted, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     outcome = run(own)
     assert outcome.code == 0, outcome.said
-    assert "1 reports in" in outcome.out  # a device that has nothing to say
+    assert "1 report in" in outcome.out  # a device that has nothing to say
     with pytest.raises(Exception, match="every enrolled device sends one report"):
         ClientReports(parted, 0)
