@@ -32,6 +32,7 @@ from pipelines.parties.samples import MOST_SHARED, shared
 from pipelines.parties.summary import SUMMARY, Summary, nearby, read, whole
 from pipelines.plan.metrics import mark
 from pipelines.plan.split import Split
+from pipelines.wording import number_of
 from transforms.reports import report_tables
 
 COPY = "copy of a shuffled file"
@@ -198,8 +199,8 @@ def distinct(files: Sequence[str]) -> BatchFiles:
     copies = sum(footer.reports for file, footer in marks.items() if file not in kept)
     if len(kept) < len(files):
         _warn(
-            f"--input: {len(files) - len(kept)} files are copies of others, and their "
-            f"{copies:,} reports count once"
+            "--input: copies of other files count once: "
+            f"{number_of(len(files) - len(kept), 'file')} with {number_of(copies, 'report')}"
         )
     _require_unlike(nameless, len(files))
     batches = {batch: file for (batch, _), file in reversed(first.items())}
@@ -355,8 +356,8 @@ def _require_all(summary: Summary, reports: int) -> None:
     sent_on = sum(metric.sent_on for metric in summary.metrics.values())
     if reports != sent_on:
         raise RequestError(
-            f"--input: shuffle {summary.shuffle_id} sent on {sent_on:,} reports, and the files in "
-            f"its folder hold {reports:,}: hand over all that the shuffle has left"
+            f"--input: shuffle {summary.shuffle_id} sent on {number_of(sent_on, 'report')}, and "
+            f"the files in its folder hold {reports:,}: hand over all that the shuffle has left"
         )
 
 

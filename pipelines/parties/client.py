@@ -178,8 +178,8 @@ def _enrolled(request: ClientRequest, parted: Split, places: Sequence[int]) -> i
         raise RequestError(f"--devices: {request.devices}: {reason(error)}") from None
     if not 0 < len(names) <= min(most):
         raise RequestError(
-            f"--devices: {request.devices} lists {len(names):,} devices, and the plan has "
-            f"{min(most):,} enrolled in all"
+            f"--devices: {request.devices} lists {number_of(len(names), 'device')}, and the plan "
+            f"has {min(most):,} enrolled in all"
         )
     return len(names) * (len(most) == len(places)) * len(places)
 

@@ -347,8 +347,8 @@ def _made(
             return False
         if missing := counted.get(WITHHELD):
             raise WithheldError(
-                f"{missing:,} more devices have to send, whose dummies hide the others: "
-                "shuffle again when they have"
+                f"{number_of(missing, 'more device')} {'has' if missing == 1 else 'have'} to send, "
+                "whose dummies hide the others: shuffle again after that"
             )
         if job.memory.made(job.shuffle_id) is None:
             raise FailedError("the job came to its end, and has left no batch in the memory")

@@ -266,7 +266,8 @@ def _show(summary: Summary, output: str, screen: Screen) -> None:
     for name, metric in summary.metrics.items():
         if metric.sent_on < metric.reports:
             short = metric.reports - metric.sent_on
-            line = f"{name}: {short:,} reports were withheld, for fewer than min_reports came"
+            size = f"{number_of(short, 'report')} {'was' if short == 1 else 'were'} withheld"
+            line = f"{name}: {size}, for fewer than min_reports came"
             warnings.warn(line, Caution, stacklevel=1)
     screen.print(_table(summary))
     screen.say(f"{number_of(summary.reports, 'report')} came{_lost(summary)}")

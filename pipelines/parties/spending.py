@@ -184,9 +184,9 @@ def _paired(file: str, bodies: Sequence[bytes]) -> list[bytes]:
             left = len(tokens) - len(pairs)
             if left < len(fresh):
                 raise RequestError(
-                    f"--tokens: {file} has {left:,} left, and {len(fresh):,} reports take one "
-                    "each: fetch those of more devices, or hand the file on without (`shuffle "
-                    "--tokens none` says so)"
+                    f"--tokens: {file} has {left:,} left for {number_of(len(fresh), 'report')}, "
+                    "one each: fetch those of more devices, or hand the file on without "
+                    "(`shuffle --tokens none` says so)"
                 )
             if fresh:
                 with new_file(place, secret=True) as stream:

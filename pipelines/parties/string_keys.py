@@ -13,6 +13,7 @@ from mechanisms.wire.tokens import TOKEN
 from pipelines.errors import RequestError, because
 from pipelines.parties.asking_parties import Web, answered
 from pipelines.parties.window_keys import KeyFolder
+from pipelines.wording import number_of
 
 FLAG, PAID = "--strings", "--query-tokens"
 
@@ -79,8 +80,9 @@ def take(file: str, count: int) -> list[bytes]:
             left //= TOKEN
             if begun + count > left:
                 raise RequestError(
-                    f"{PAID}: {file} has {left - begun:,} tokens left, and {count:,} are needed: "
-                    "fetch those of more devices, or name fewer users"
+                    f"{PAID}: {file} has {number_of(left - begun, 'token')} left, and {count:,} "
+                    f"{'is' if count == 1 else 'are'} needed: fetch those of more devices, or name "
+                    "fewer users"
                 )
             taken.write(bytes(count))  # a byte a token
             taken.flush()

@@ -18,7 +18,9 @@ import gc
 import hashlib
 import io
 import json
+import multiprocessing
 import os
+import signal
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -86,6 +88,8 @@ async def _unreadable(request: Request, error: Exception) -> Response:
 
 def of_environment() -> Starlette:
     """What each process of `hushbeam serve` serves."""
+    if multiprocessing.parent_process() is not None:  # which is hung up, too, and ends this one
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # What was imported is no garbage. With Python's own threshold, in a process that had imported
     # the tests' tools too, to look through it took 33 to 47 us of 154 to 168 a request.
     gc.freeze()

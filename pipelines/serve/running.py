@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 from pathlib import Path
+from socket import socket
 from types import FrameType
 
 from pipelines.errors import DONE, STOPPED_BY, FailedError, RequestError, reason
@@ -171,6 +172,11 @@ def _run(landing: Path, request: ServeRequest) -> None:
     class Processes(Multiprocess):
         """Which notes what stopped it, and ends with its terminal as one process does."""
 
+        def __init__(self, config: uvicorn.Config, sockets: list[socket]) -> None:
+            super().__init__(config, sockets)
+            if deaf:  # workers inherit what is ignored, and no handler as uvicorn has set one
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
         def handle_int(self) -> None:
             _remember(signal.SIGINT)
             super().handle_int()
@@ -180,9 +186,8 @@ def _run(landing: Path, request: ServeRequest) -> None:
             super().handle_term()
 
         def handle_hup(self) -> None:  # uvicorn would begin its processes anew
-            if not deaf:
-                _remember(signal.SIGHUP)
-                super().handle_term()
+            _remember(signal.SIGHUP)
+            super().handle_term()
 
     # No line for each request, no header of a proxy, no name of ours: nobody is looked at.
     config = uvicorn.Config(

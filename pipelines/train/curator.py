@@ -158,15 +158,16 @@ class CuratorPlan:
         """The guarantee in words."""
         return [
             counted_or_not(self.guarantees[0]),
-            f"{self._exact}is published as it is: nothing is promised about these numbers.",
+            f"{self._exact} published exactly: nothing is promised about these numbers.",
         ]
 
     @property
     def _exact(self) -> str:
         """What is counted; of users not how many rows they have."""
         used = "took part" if self.options.hides else "could be used"
-        rows = "How many rows were read, and how" if self.options.unit == "row" else "How"
-        return f"{rows} many {self.options.unit}s {used}, "
+        if self.options.unit == "row":
+            return f"How many rows were read, and how many {used}, is"
+        return f"How many {self.options.unit}s {used} is"
 
     def training(self) -> dict[str, Any]:
         """What is done, for the statement."""

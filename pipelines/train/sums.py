@@ -20,6 +20,7 @@ from mechanisms.privacy.divergence import require_delta
 from mechanisms.privacy.loss import PrivacyLoss
 from pipelines.metrics.counting.by_job import WHO
 from pipelines.metrics.counting.options import DELTA
+from pipelines.metrics.counting.wording import neighbours, protected
 from pipelines.train.options import TrainOptions
 from pipelines.wording import meaning
 from transforms.elements.conservation import (
@@ -100,14 +101,12 @@ class SumsPlan:
     def promises(self) -> list[str]:
         """The guarantee in words, and who must not talk to whom."""
         unit, (released,) = self.options.unit, self.guarantees
-        whole = "it is" if unit == "row" else "all of its rows together, they are"
         return [
             meaning(released, 0),
-            f"The promise covers all that any one {unit} contributes: whether {whole} there or "
-            f"not. It hides whether anybody took part, and how many {unit}s did.",
+            protected(unit, released.neighbours),
             WHO.replace(
                 "counted exactly, and added noise to each total",
-                "added up exactly, and added noise to each sum",
+                "added them up exactly, and added noise to each sum",
             ),
             "No exact counts are published: neither how many took part, nor how many could be "
             "used.",
@@ -128,9 +127,7 @@ class SumsPlan:
     @property
     def neighbours(self) -> str:
         """What may change between inputs that the guarantee compares."""
-        if self.options.user_column is None:
-            return "a row is there or not"
-        return "a user's rows, all of them, are there or not"
+        return neighbours(self.options.unit, self.design.guarantee.neighbours)
 
     def require_whole(self, tallies: Mapping[str, int], flow: Flow, arrived: int) -> None:
         """Refuse sums that lack some.

@@ -119,7 +119,7 @@ def test_a_group_of_one_report_does_not_leave_the_shuffler(run, workspace) -> No
     )
     outcome = run(shuffled("sent.bin"))
     assert outcome.code == 0, outcome.err
-    assert "pay: 1 reports were withheld, for fewer than min_reports came" in outcome.err
+    assert "pay: 1 report was withheld, for fewer than min_reports came" in outcome.err
     held = np.concatenate(
         [pq.read_table(file)["message"].to_numpy() for file in Path("mixed").glob("reports*")]
     )

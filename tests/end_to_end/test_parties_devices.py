@@ -112,7 +112,7 @@ def test_the_collector_is_handed_whole_batches_of_enough_devices(run, parted) ->
         assert f"left out: {2 * strangers} users who are not enrolled" in outcome.out
     outcome = run(shuffle("few.bin", into="out"))
     assert outcome.code == 1
-    assert "withheld: 1 more devices have to send" in outcome.err
+    assert "withheld: 1 more device has to send" in outcome.err
     assert not Path("out").exists()
     assert run(shuffle("few.bin", "more.bin", "few.bin", into="out")).code == 0
     outcome = run(collect("out"))
@@ -213,6 +213,6 @@ def test_bad_requests_are_one_line(refused, run, parted, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     outcome = run(own)
     assert outcome.code == 0, outcome.said
-    assert "1 reports in" in outcome.out  # a device that has nothing to say
+    assert "1 report in" in outcome.out  # a device that has nothing to say
     with pytest.raises(Exception, match="every enrolled device sends one report"):
         ClientReports(parted, 0)

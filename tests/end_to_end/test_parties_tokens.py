@@ -133,11 +133,11 @@ def test_a_device_fetches_once_and_spends_each_token_once(run, web, refused) -> 
     assert len(one.posted) == 2
     pq.write_table(pq.read_table("log.parquet").slice(2, 2), "more.parquet")
     assert run(parties.client("--input", "more.parquet", "--output", "more.bin")).code == 0
-    line = "first.tokens has 0 left, and 2 reports take one each"
+    line = "first.tokens has 0 left for 2 reports, one each"
     refused(spend("more.bin", "first.tokens", address), line)
     assert run(parties.client("--input", "log.parquet", "--output", "log.bin")).code == 0
     Path("other.tokens").write_bytes(tokens)
-    line = f"other.tokens has 2 left, and {N} reports take one each"
+    line = f"other.tokens has 2 left for {N} reports, one each"
     refused(spend("log.bin", "other.tokens", address), line)
     line = _posted_in_part(run, spend("more.bin", "other.tokens", address))
     assert "0 of 2 posted; 2 answered 409: this was" in line
@@ -201,7 +201,7 @@ def test_a_report_has_its_token_in_whatever_order_files_are_named(run, web, refu
     assert len({token for token, _ in one.posted}) == 2
     pairs = Path("own.tokens.spent")
     assert pairs.stat().st_mode & 0o777 == 0o600
-    line = "own.tokens has 0 left, and 1 reports take one each"
+    line = "own.tokens has 0 left for 1 report, one each"
     refused(spend(_reports(run, "third", 2), "own.tokens", address), line)
 
 

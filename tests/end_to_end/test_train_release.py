@@ -133,7 +133,7 @@ def test_the_statement_says_what_was_promised(release: Trained) -> None:
         four = [each["epsilon"] for name, each in known.items() if name != "local"]
         assert four[:3] == sorted(four[:3])
         assert len(four) == 4
-        assert any("published as it is: nothing is promised" in text for text in said["in_words"])
+        assert any("published exactly: nothing is promised" in text for text in said["in_words"])
 
 
 def test_rows_are_counted_where_they_went(release: Trained) -> None:

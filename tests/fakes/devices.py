@@ -124,10 +124,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def begin(port: int, *words: str, output: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """A process of `hushbeam serve`, in a group of its own."""
+def begin(
+    port: int, *words: str, output: int = subprocess.DEVNULL, through: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """A process of `hushbeam serve`, in a group of its own; `through` as `nohup` is."""
     return subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli.cli", "serve", *words, "--port", str(port)],
+        [*through, sys.executable, "-m", "pipelines.cli.cli", "serve", *words, "--port", str(port)],
         env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True,
         stdout=output, stderr=output,
     )  # fmt: skip
@@ -155,11 +157,11 @@ def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
 
 @contextlib.contextmanager
 def serving(
-    *words: str, output: int = subprocess.DEVNULL
+    *words: str, output: int = subprocess.DEVNULL, through: Sequence[str] = ()
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """A service that runs meanwhile; its port and process."""
     port = free_port()
-    process = begin(port, *words, output=output)
+    process = begin(port, *words, output=output, through=through)
     try:
         wait(port, process)
         yield port, process

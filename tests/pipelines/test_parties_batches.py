@@ -71,7 +71,7 @@ def test_of_copies_one_is_taken_and_the_others_are_counted(tmp_path: Path) -> No
     for k in range(2):
         shutil.copy(files[k], tmp_path / f"copy{k}")
         files.append(str(tmp_path / f"copy{k}"))
-    with pytest.warns(Caution, match="2 files are copies of others, and their 10 reports count"):
+    with pytest.warns(Caution, match="copies of other files count once: 2 files with 10 reports"):
         chosen = distinct(files)
     assert chosen.files == tuple(files[:3])
     assert chosen.copies == 10

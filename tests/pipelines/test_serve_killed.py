@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -185,6 +187,34 @@ def test_a_service_that_is_told_to_end_says_so_and_loses_nothing(
     records = np.frombuffer(landed[binary.HEADER :], f"V{size}")
     assert there <= {record.tobytes() for record in records}
     assert 0 < len(there) < len(sent)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("through", [[], ["nohup"]])
+def test_a_hang_up_of_the_whole_group_cuts_no_post(
+    workspace: Path, processes: str, through: list[str]
+) -> None:
+    """As a terminal that is closed sends it; under `nohup` workers go on, and no new ones begin."""
+    shutil.copytree(EXAMPLE, ".", dirs_exist_ok=True)
+    parted = split(load("plan.yaml"), MONDAY)
+    sent = sealed_reports(parted.expected(parted.form(True, [0])), 2, SeededRandom(5))
+    first, second = map(request, sent)
+    words = command("--window", MONDAY, "--processes", processes)
+    with devices.serving(*words, through=through) as (port, process):
+        before = children(process.pid)
+        with socket.create_connection(("127.0.0.1", port), 60) as link:
+            link.sendall(first)
+            assert link.recv(4096).startswith(b"HTTP/1.1 204")
+            link.sendall(second[:-1])
+            os.killpg(process.pid, signal.SIGHUP)
+            time.sleep(1.5)  # three looks of uvicorn's at its signals and its workers
+            link.sendall(second[-1:])
+            assert link.recv(4096).startswith(b"HTTP/1.1 204")
+        if through:
+            assert process.poll() is None
+            assert children(process.pid) == before
+        else:
+            assert process.wait(60) == 0
 
 
 def test_commits_are_synced_before_they_are_seen(workspace: Path) -> None:

@@ -184,7 +184,7 @@ def test_a_release_tells_the_model_and_no_exact_number(run, log) -> None:
     for exact in (ROWS, LACKING, usable) if statement["n"] != usable else (ROWS, LACKING):
         assert not re.search(rf"(?<![\d.]){exact:,}(?![\d.])|(?<![\d.,]){exact}(?![\d.])", said)
     words = " ".join(statement["in_words"])
-    assert "Nothing is hidden from whoever runs the job: it read the rows, added up" in words
+    assert "Nothing is hidden from whoever runs the job: it read the rows, added them up" in words
     assert "if the job drew honestly and has told nobody what it counted or drew" in words
     assert "randomised its" not in words
     assert "from about" in outcome.out
@@ -252,7 +252,9 @@ def test_a_user_counts_once(run, log) -> None:
     assert run([*WORDS, "--user-column", "user"]).code == 0
     statement, _ = released()
     assert abs(statement["n"] - 997) < 6.5 * statement["n_standard_error"] + LACKING
-    assert "all of its rows together, they are there or not" in " ".join(statement["in_words"])
+    assert "all of its rows together, whether they are there or not" in " ".join(
+        statement["in_words"]
+    )
 
 
 @pytest.mark.parametrize(("step", "method"), [(SendDoFn, "process"), (sums_run, "numbered")])

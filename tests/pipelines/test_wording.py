@@ -22,7 +22,7 @@ from pipelines.wording import (
     upward,
 )
 
-_ROOMS = ("bookkeeping", "compare", "jobs", "ledger", "site", "verify", "views", "watch")
+_ROOMS = ("bookkeeping", "compare", "jobs", "ledger", "parties", "site", "verify", "views", "watch")
 _THINGS = re.compile(
     r" (?:[a-z]+ )?(batches|changes|days|devices|entries|faults|figures|files|groups|keys|leaves|"
     r"lines|losses|messages|metrics|pages|populations|releases|reports|rows|tokens|users|windows)\b"
@@ -30,7 +30,7 @@ _THINGS = re.compile(
 # Numbers of more than one, by what they are.
 _SEVERAL = frozenset({
     "_CELLS", "len(named)", "many", "len(entries)", "len(those) or 'no'", "design.n", "one.window",
-    "len(windows)",
+    "len(windows)", "len(nameless)", "self.path",
 })  # fmt: skip
 
 

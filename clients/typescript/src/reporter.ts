@@ -78,9 +78,9 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
   }
 
   /**
-   * The user has changed their mind: the secret and all waiting reports are forgotten. That a
-   * window was answered is not, nor is a lasting secret: to consent again would else draw noise
-   * anew, as often as one likes.
+   * The user has changed their mind: the secret, all waiting reports and what blinds strings are
+   * forgotten. That a window was answered is not, nor is a lasting secret: to consent again would
+   * else draw noise anew, as often as one likes.
    */
   async withdraw(): Promise<void> {
     await this.options.store.remove("consent");
@@ -126,22 +126,26 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
       if (!token) return this.close(entry, "refused");
       const party = strings.keys.key(plan, "strings"); // no request that could not be checked
       // A token pays for one request: it is drawn from the same bytes until it is answered.
-      const drawn = hex(await new SystemSource().bytes(32));
-      const kept = unhex(await store.once(`draws-${entry}`, drawn));
+      const draws = `draws-${entry}`;
+      await this.keep(draws, consent, await new SystemSource().bytes(32));
+      const kept = await this.kept(draws);
+      if (typeof kept === "string") return this.send(entry);
       const device = new Device(plan, {
         secret: await this.secret(consent),
-        open: () => Keystream.open(kept),
+        open: () => Keystream.open(unhex(kept.body)),
       });
       const request = await device.strings(name, texts, strings.sizes[name], key);
       const url = `${strings.party}/strings/${encodeURIComponent(plan.window?.name ?? "")}`;
-      const wanted = async () => (await this.standing()) === consent;
+      const wanted = async () => typeof (await this.kept(draws)) === "object"; // in any tab
       const paid = { "Hushbeam-Token": token };
       const answer = await exchange(url, request.elements(), { ...backoff, wanted }, paid);
-      if (answer === "waiting") return answer;
+      if (answer === "waiting" && (await wanted())) return answer;
       // Another tab, which was answered, may have kept the report, and removed these bytes.
       if (answer === "refused") await store.once(entry, answer);
-      else await this.keep(entry, consent, await request.report(answer, party));
-      await store.remove(`draws-${entry}`);
+      else if (answer !== "waiting") {
+        await this.keep(entry, consent, await request.report(answer, party));
+      }
+      await store.remove(draws);
     }
     return this.send(entry);
   }
@@ -152,17 +156,23 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
    * the moments that were drawn have come.
    */
   async flush(): Promise<number> {
-    if (!(await this.consented())) return 0;
-    await this.wallet?.tokens();
-    await this.queries?.tokens();
+    const consented = await this.consented();
+    const { plan, store } = this.options;
     const waiting: string[] = [];
+    const own = `report-${plan.window?.fingerprint}-`;
     for (const entry of await this.entries()) {
       const kept = await this.kept(entry);
       // Another collection's reports are for another endpoint, which this one would refuse.
-      if (typeof kept === "object" && kept.collection === this.options.plan.collection) {
-        waiting.push(entry);
+      if (typeof kept === "string" || kept.collection !== plan.collection) continue;
+      const report = sealedBy(entry);
+      if (report === null) waiting.push(entry);
+      else if (!report.startsWith(own) || (await store.read(report)) !== null) {
+        await this.close(entry, "expired"); // nothing more is to be drawn from them
       }
     }
+    if (!consented) return 0;
+    await this.wallet?.tokens();
+    await this.queries?.tokens();
     let left = 0;
     for (const [done, entry] of waiting.entries()) {
       if ((await this.send(entry)) !== "waiting") continue;
@@ -205,10 +215,10 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
   }
 
   private async entries(): Promise<string[]> {
-    return (await this.options.store.names()).filter((name) => /^(report|rows)-/.test(name));
+    return (await this.options.store.names()).filter((name) => /^(report|rows|draws)-/.test(name));
   }
 
-  /** A report that waits, or what became of it. */
+  /** A report that waits, or the bytes that draw its request, or what became of it. */
   private async kept(entry: string): Promise<Kept | Outcome> {
     const text = (await this.options.store.read(entry)) ?? "none";
     if (!text.startsWith("{")) return text as Outcome;
@@ -236,10 +246,17 @@ export class Reporter<Metrics extends RowsOf<Metrics> = Record<string, plan.Row>
 
   private async close(entry: string, outcome: Outcome): Promise<Outcome> {
     const { store } = this.options;
+    const report = sealedBy(entry);
+    if (report !== null) await store.once(report, outcome); // before these bytes are gone
     if (entry.startsWith("report-")) await store.write(entry, outcome);
     else await store.remove(entry);
     return outcome;
   }
+}
+
+/** Of which report of strings these bytes draw the request: with them strings can be guessed. */
+function sealedBy(entry: string): string | null {
+  return entry.startsWith("draws-") ? entry.slice("draws-".length) : null;
 }
 
 /** Whether a new secret would draw again what is drawn once: permanent noise, or one metric. */

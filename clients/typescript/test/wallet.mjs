@@ -43,6 +43,8 @@ export function walletChecks(client, told, pem, opened, again) {
   const party = "https://strings.example";
   const paid = client.encoded(unhex(vector.tokens[0]));
   const draws = `draws-report-${plan.window.fingerprint}-0`;
+  const { collection } = told.plan;
+  const drawn = { made: Date.now(), collection, consent: "0".repeat(16), body: words.key };
   /** The same of strings: whose draws and secret are those of their vector. */
   const beginning = async (store, more = {}, reloaded = false) => {
     const sizes = { events: { slots: words.slots, most: words.most } };
@@ -59,7 +61,7 @@ export function walletChecks(client, told, pem, opened, again) {
     if (reloaded) return reporter;
     await store.write("consent", "0".repeat(16) + told.secret);
     await store.write(`queries-${plan.window.fingerprint}`, JSON.stringify({ due: 0, key: vector.key }));
-    await store.write(draws, words.key);
+    await store.write(draws, JSON.stringify(drawn));
     return reporter;
   };
   const [fetched, evaluated] = [vector.answer, words.answer].map(unhex);
@@ -123,6 +125,61 @@ export function walletChecks(client, told, pem, opened, again) {
         same(await two.strings("events", said), "sent");
       });
       same(asked.filter(({ endpoint }) => endpoint === ENDPOINT).length, 1);
+    },
+    "bytes that blind strings are forgotten with their consent, window or answer": async () => {
+      const report = draws.slice("draws-".length);
+      const old = draws.replace(plan.window.fingerprint, "0".repeat(32));
+      const left = async (store) => [await store.read(draws), await store.read(old), await store.read(report)];
+      const seen = async (store) => JSON.stringify(await texts(store)).includes(words.key);
+      const asking = async () => {
+        const store = await opened();
+        const reporter = await beginning(store);
+        await answered([fetched, 0, 0], async () => same(await reporter.strings("events", said), "waiting"));
+        same(await seen(store), true); // a reload asks by the same
+        return [store, reporter];
+      };
+      const [withdrawn, one] = await asking();
+      await one.withdraw();
+      same(await left(withdrawn), [null, null, "withdrawn"]);
+      same(await seen(withdrawn), false);
+      await one.consent(); // the token was spent on them: no others are drawn
+      await answered([], async () => same(await one.strings("events", said), "withdrawn"));
+
+      const [killed, two] = await asking(); // as if another tab, or a crash, had cut a withdrawal
+      await killed.remove("consent");
+      await answered([], async () => same(await two.flush(), 0));
+      same(await left(killed), [null, null, "withdrawn"]);
+
+      const [given, three] = await asking(); // and the user has consented again
+      await given.write("consent", "1".repeat(16) + told.secret);
+      await answered([], async () => same(await three.strings("events", said), "withdrawn"));
+      same(await left(given), [null, null, "withdrawn"]);
+
+      const [ended, four] = await asking();
+      await ended.write(old, JSON.stringify(drawn)); // of a window that has ended unanswered
+      await answered([], async () => same(await four.flush(), 0));
+      same((await left(ended)).map((text) => text !== null), [true, false, false]);
+      await later(async () => {
+        const short = await beginning(ended, { keepFor: 1 }, true);
+        await answered([], async () => same(await short.flush(), 0));
+      });
+      same(await left(ended), [null, null, "expired"]);
+
+      const [crashed, five] = await asking(); // between the report and the end of its bytes
+      await crashed.write(report, "sent");
+      await answered([], async () => same(await five.flush(), 0));
+      same(await left(crashed), [null, null, "sent"]);
+    },
+    "strings that are withdrawn while they are asked leave no bytes": async () => {
+      const store = await opened();
+      const reporter = await beginning(store);
+      const meanwhile = async () => reporter.withdraw();
+      const asked = await answered([fetched, meanwhile, evaluated], async () => {
+        same(await reporter.strings("events", said), "withdrawn");
+      });
+      same(asked.some(({ endpoint }) => endpoint === ENDPOINT), false);
+      same(JSON.stringify(await texts(store)).includes(words.key), false);
+      same((await store.names()).includes(draws), false);
     },
     "strings need a party, a consent and a user": async () => {
       const store = await opened();
