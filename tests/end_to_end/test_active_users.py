@@ -355,7 +355,7 @@ def test_devices_keep_their_days_and_say_since_when(run, workspace, monkeypatch)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
     one = [*client, "--input", "-", "--metric", "active", "--output", "one.bin"]
     outcome = run([*one, "--report-secret", "secret"])
-    assert "1 reports in" in outcome.out
+    assert "1 report in" in outcome.out
     shuffle = [
         "parties",
         "shuffle",

@@ -258,7 +258,7 @@ def test_a_device_reports_one_metric_in_either_carrier(run, workspace, parted, m
         words = client("--metric", metric, "--input", "-", "--output", name)
         outcome = run([*words, "--report-secret", f"secret{number}"])
         assert outcome.code == 0
-        assert "1 reports in" in outcome.out
+        assert "1 report in" in outcome.out
     assert run(shuffle("a.bin", "b.parquet", into="out")).code == 0
     assert run(collect("out")).code == 0
     assert near(parted, 0, figures("cities"), [1, 0, 1, 0])

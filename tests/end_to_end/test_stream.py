@@ -685,13 +685,12 @@ def test_a_ledger_that_fails_in_the_middle_stops_the_stream_and_loses_nothing(
     assert outcome.code == code, outcome.said
     assert outcome.err == f"hushbeam: {error}\n"
     assert released() == ([NAMES[0]] if calls == [2] else [])
-    before = [path.read_bytes() for path in Path("out").glob("*/statement.json")]
+    before = [path.read_bytes() for path in sorted(Path("out").glob("*/statement.json"))]
     outcome = run(["stream", "plan.yaml", "--once"])
     assert outcome.code == 0, outcome.said
     assert released() == [*NAMES[:2]]
-    assert [path.read_bytes() for path in Path("out").glob("*/statement.json")][: len(before)] == (
-        before
-    )
+    after = [path.read_bytes() for path in sorted(Path("out").glob("*/statement.json"))]
+    assert after[: len(before)] == before
     entries = CollectionLedger.open("ledger.sqlite").entries()
     assert [(e.window, e.state) for e in entries if e.counted] == [
         (window, "committed") for window in NAMES[:2]
