@@ -15,7 +15,7 @@ MUTANTS = (
         "interval-ends-where-numbers-were-clipped",
         "A quantile at its bound is said to be no larger, though numbers beyond it were clipped.",
         "pipelines/metrics/statistics/distribution.py",
-        "pc.if_else(pa.array(there), None, column)",
+        "pc.if_else(inside, None, column)",
         "column",
         ("tests/pipelines/test_distribution_job.py",),
         known_by="clipped",
