@@ -157,7 +157,7 @@ def test_commands_run_as_they_are_written(
     monkeypatch.setattr("pipelines.cli.audit._WHOLE_SAMPLES", 2_000)
     # Figures are held in tests/end_to_end/test_evaluate.py: 28 of them took two thirds of a study.
     monkeypatch.setattr("hushbeam.studies.engine.drawing.rendered", lambda *_: b"")
-    monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)  # it would serve for ever
+    monkeypatch.setattr("pipelines.serve.running._run", lambda *_: None)  # it would serve for ever
     for path in folder.iterdir():
         Path(path.name).symlink_to(path)
     plan = "ledger-plan.yaml" if "ledger init plan.yaml" in block else "plan.yaml"

@@ -133,7 +133,9 @@ def require_numbers(release: Release) -> None:
             if name.startswith("lower"):
                 upper = table[name.replace("lower", "upper")]
                 assert pc.all(pc.less_equal(table[name], upper), min_count=0).as_py()
-                assert upper.null_count == table[name].null_count
+                # An end of a quantile is open where numbers were clipped.
+                open_ends = "p" in table.column_names
+                assert open_ends or upper.null_count == table[name].null_count
 
 
 def require_page(release: Release) -> None:
