@@ -82,7 +82,7 @@ MUTANTS = (
         "if ((error == 0) & ~",
         "if False and ((error == 0) & ~",
         _VERIFY,
-        known_by="altered_and_signed_again",
+        known_by="error_of_0",
     ),
     Mutant(
         "a-whole-below-its-parts",

@@ -1848,3 +1848,14 @@ def test_each_collection_has_an_entry_of_the_registry_and_its_windows_one(
         for one in yaml.safe_load_all(Path("entries.yaml").read_text("utf-8"))
     }
     assert made_of == {"other": "One release", "trips": "Many releases"}
+
+
+def test_an_error_of_0_is_a_fault_where_no_design_tells_one() -> None:
+    """Tables of which the noise is not computed again have figures alone to look at."""
+    ends = ("lower", "upper", "lower_simultaneous", "upper_simultaneous")
+    known = {name: np.array([7.0]) for name in ("estimate", *ends)}
+    assert tables._figures(known | {"standard_error": np.array([0.0])}) == ""
+    unknown = known | {name: np.array([math.nan]) for name in ends}
+    assert tables._figures(unknown | {"standard_error": np.array([0.1])}) == ""
+    said = tables._figures(unknown | {"standard_error": np.array([0.0])})
+    assert said == "an error of 0 stands beside an interval that is no point"
